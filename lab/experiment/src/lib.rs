@@ -36,6 +36,7 @@ pub mod slowdown;
 pub mod topologies;
 pub mod workload;
 pub mod yaml;
+mod yaml_path;
 mod yaml_syntax;
 
 pub use backend::{Backend, LinkChange, Observer, Progress, RunOutcome};

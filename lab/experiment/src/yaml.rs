@@ -1,7 +1,7 @@
 //! Reads YAML with serde, and reports errors with line, column and key path.
 
 use crate::file::Override;
-use crate::yaml_syntax;
+use crate::{yaml_path, yaml_syntax};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use serde::de::DeserializeOwned;
 use serde_yaml::Value;
@@ -97,7 +97,9 @@ pub(crate) fn read_with_positions<T: DeserializeOwned>(
             let reason = "a tab; write a space instead".to_owned();
             return KeyError { position: tab, key_path: String::new(), reason };
         }
-        let error = to_key_error(error, positions);
+        let below = serde_yaml::from_str(text)
+            .map_or_else(|_| String::new(), |root| yaml_path::below::<T>(root, error.path()));
+        let error = to_key_error(error, &below, positions);
         KeyError { position: error.position.or(parser_position), ..error }
     })
 }
@@ -108,7 +110,10 @@ pub(crate) fn read_with_positions<T: DeserializeOwned>(
 ///
 /// If the value does not match `T`.
 pub fn read_value<T: DeserializeOwned>(value: Value, positions: &Positions) -> Result<T, KeyError> {
-    serde_path_to_error::deserialize(value).map_err(|error| to_key_error(error, positions))
+    serde_path_to_error::deserialize(&value).map_err(|error| {
+        let below = yaml_path::below::<T>(value.clone(), error.path());
+        to_key_error(error, &below, positions)
+    })
 }
 
 /// Reads the keys of a workload or topology. An error has the path of the key, empty for the whole map, and the reason.
@@ -116,11 +121,18 @@ pub(crate) fn read_keys<T: DeserializeOwned>(keys: Value) -> Result<T, (String, 
     read_value(keys, &Positions::default()).map_err(|error| (error.key_path, error.reason))
 }
 
-/// Converts an error of serde. For an unknown key, the path is that of the unknown key itself (serde reports its parent), and
-/// the message suggests the nearest known key.
-fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Positions) -> KeyError {
+/// Converts an error of serde about the value `below` the path that serde reports. For an unknown key, the path is that of the
+/// unknown key itself (serde reports its parent), and the message suggests the nearest known key.
+fn to_key_error(
+    error: serde_path_to_error::Error<serde_yaml::Error>,
+    below: &str,
+    positions: &Positions,
+) -> KeyError {
     let path = error.path().to_string();
-    let mut key_path = if path == "." { String::new() } else { path };
+    let mut key_path = match path.as_str() {
+        "." => below.trim_start_matches('.').to_owned(),
+        path => format!("{path}{below}"),
+    };
     let message = error.into_inner().to_string();
     // Remove path and position from the message. The position of serde_yaml is not exact: in an internally tagged enum it is that
     // of the enclosing map.
@@ -132,8 +144,7 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
     // The first quoted word is the unknown or missing name, the others are the known ones.
     let mut words = reason.split('`').skip(1).step_by(2);
     let Some(word) = words.next() else {
-        return positions
-            .error(positions.quoted_path(&key_path, reason).unwrap_or(key_path), without_rust_types(reason));
+        return positions.error(key_path, without_rust_types(reason));
     };
     if reason.starts_with("unknown field") {
         if key_path != word && !key_path.ends_with(&format!(".{word}")) {
@@ -171,10 +182,7 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
     }
     let suggestion =
         if reason.starts_with("unknown variant") { did_you_mean(word, words) } else { String::new() };
-    positions.error(
-        positions.quoted_path(&key_path, reason).unwrap_or(key_path),
-        format!("{}{suggestion}", without_rust_types(reason)),
-    )
+    positions.error(key_path, format!("{}{suggestion}", without_rust_types(reason)))
 }
 
 /// Replaces the names of Rust types in a message of serde by terms of YAML.
@@ -218,7 +226,10 @@ pub(crate) fn without_rust_types(reason: &str) -> String {
         "a boolean" => "true or false",
         "a map" => "a map such as {key: value}",
         "a sequence" => "a list such as [a, b]",
-        "variant identifier" | "a Value::Tagged enum" => "one of the allowed values",
+        "variant identifier" | "a Value::Tagged enum" | "a YAML tag starting with '!'" => {
+            "one of the allowed values"
+        }
+        "map with a single key" => "a map with one key",
         _ if word.starts_with("struct ") || word.starts_with("internally tagged enum ") => "a map of keys",
         _ if is_nonzero => "a whole number above 0",
         word => word,
@@ -244,8 +255,6 @@ struct KeyEntry {
     position: Option<Position>,
     /// Position of the key; `None` for list entries.
     key: Option<Position>,
-    /// The value; `None` for lists and maps.
-    scalar: Option<String>,
     /// Columns of value and key in the assignment from the command line.
     assigned: Option<(usize, Option<usize>)>,
 }
@@ -315,8 +324,7 @@ impl Positions {
                             }
                         }
                         let key = positions.get(&path).and_then(|entry: &KeyEntry| entry.key);
-                        let scalar = Some(scalar.into_owned());
-                        let entry = KeyEntry { key, scalar, ..KeyEntry::at(position) };
+                        let entry = KeyEntry { key, ..KeyEntry::at(position) };
                         positions.insert(path, entry);
                     }
                 },
@@ -356,12 +364,12 @@ impl Positions {
         // That of the last key in `topology.hosts=4`.
         let key_column =
             assignment.chars().take(start).collect::<String>().rfind('.').map_or(1, |dot| dot + 2);
-        for (key, KeyEntry { scalar, position, key: key_position, .. }) in values {
+        for (key, KeyEntry { position, key: key_position, .. }) in values {
             let key = if key.starts_with('[') { format!("{path}{key}") } else { join_path(path, &key) };
             let own_key = (key == path).then_some(key_column);
             let assigned =
                 position.and_then(column).map(|value| (value, key_position.and_then(column).or(own_key)));
-            self.entries.insert(key, KeyEntry { scalar, assigned, ..KeyEntry::default() });
+            self.entries.insert(key, KeyEntry { assigned, ..KeyEntry::default() });
         }
         let whole = KeyEntry { assigned: Some((start + 1, Some(key_column))), ..KeyEntry::default() };
         self.entries.entry(path.to_owned()).or_insert(whole);
@@ -419,32 +427,6 @@ impl Positions {
         colon
             .or_else(|| closest_match(missing, keys.iter().copied().filter(|key| !key.contains('.'))))
             .map(str::to_owned)
-    }
-
-    /// Returns the path of the scalar below `key_path` that the message `reason` quotes, if there is exactly one. In maps with a
-    /// `kind`, serde reports no path below the map.
-    fn quoted_path(&self, key_path: &str, reason: &str) -> Option<String> {
-        let mut words: Vec<&str> = reason.split('"').skip(1).step_by(2).collect();
-        // serde quotes numbers and booleans in backticks, but also the names of fields.
-        if reason.starts_with("invalid value: ") || reason.starts_with("invalid type: ") {
-            words.extend(reason.split('`').skip(1).step_by(2));
-        }
-        let is_below = |path: &str| path != key_path && is_within(path, key_path);
-        let is_quoted =
-            |entry: &KeyEntry| entry.scalar.as_deref().is_some_and(|scalar| words.contains(&scalar));
-        let mut quoted_entries: Vec<_> =
-            self.entries.iter().filter(|(path, entry)| is_below(path) && is_quoted(entry)).collect();
-        // No key takes a negative number, so the first of several is the one that serde rejected.
-        if words.iter().all(|word| word.starts_with('-')) {
-            quoted_entries.sort_by_key(|(path, entry)| {
-                (entry.position.map(|position| (position.line, position.column)), *path)
-            });
-            quoted_entries.truncate(1);
-        }
-        match *quoted_entries {
-            [(path, _)] => Some(path.clone()),
-            _ => None,
-        }
     }
 
     /// Returns the position of the value at `path`, or of the key if the value is a list or map. For a path that is not in the
@@ -634,10 +616,9 @@ workloads:
             spec("{kind: star, hosts: 2, rate: 100Gbsp}")
                 .starts_with("1:30: rate: rate \"100Gbsp\" has an unknown")
         );
-        // Two values are equal, so the error is reported at the map.
         assert!(
             spec("{kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 1x, fabric_rate: 1x}")
-                .starts_with("1:1: ")
+                .starts_with("1:63: rate: ")
         );
     }
 
