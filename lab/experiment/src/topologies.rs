@@ -55,7 +55,7 @@ impl Topologies {
     pub fn with<T: TopologyKind>(mut self) -> Topologies {
         let read: ReadFn = |keys| {
             let kind: T = yaml::read_keys(keys)?;
-            kind.build().map_err(|error| (error.key.to_owned(), error.reason))
+            kind.build().map_err(|error| (error.key.into_owned(), error.reason))
         };
         let entry = Registered { about: T::ABOUT, read, schema: T::json_schema };
         assert!(!TopologySpec::KINDS.contains(&T::KIND), "{} is a built-in topology kind", T::KIND);

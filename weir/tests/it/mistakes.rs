@@ -24,6 +24,44 @@ fn dir_with(file: &str) -> TempDir {
     dir
 }
 
+/// `»` is before the value at fault.
+#[test]
+fn a_wrong_parameter_has_its_position() {
+    let custom = |links: &str| {
+        let topology = format!("topology: {{kind: custom, hosts: [h1, h2], switches: [s1], {links}}}");
+        FILE.replace("topology: {kind: star, hosts: 3, rate: 10Gbps}", &topology)
+    };
+    let sizes = |sizes: &str| FILE.replace("1KB", sizes);
+    for (marked, expected) in [
+        (sizes("{pareto: {mean: 5KB, shape: »1}}"), "workload.sizes.pareto.shape: must be a number above 1"),
+        (sizes("{pareto: {mean: 5KB, »alpha: 2}}"), "unknown field `alpha`, expected `mean` or `shape`"),
+        (
+            sizes("{uniform: {min: »9KB, max: 1KB}}"),
+            "workload.sizes.uniform.min: `min` 9KB is above `max` 1KB",
+        ),
+        (sizes("{choice: [1KB, »0B]}"), "workload.sizes.choice[1]: must be at least 1B"),
+        (sizes("{choice: [1KB, »-1KB]}"), "workload.sizes.choice[1]: size \"-1KB\" is negative"),
+        (FILE.replace(" load", " »loadx"), "workload.loadx: unknown field `loadx`"),
+        (format!("{FILE}buffer: »10KB\npfc: {{}}\n"), "buffer: without a threshold, PFC sets "),
+        (
+            custom("links: [[h1, s1], {a: h2, b: s1, rate: »3}]"),
+            "topology.links[1].rate: rate \"3\" has no unit",
+        ),
+        (custom("links: [[h1, s1], »[h2]]"), "topology.links[1]: invalid length 1, expected a link"),
+        (
+            format!("{FILE}policy: {{}}\nfaults: [{{kind: attack, host: h1, at: 1us, with: »foo}}]\n"),
+            "faults[0].with: unknown variant `foo`",
+        ),
+    ] {
+        let before = marked.split('»').next().unwrap();
+        let line = before.matches('\n').count() + 1;
+        let column = before.lines().last().unwrap().chars().count() + 1;
+        let (status, _, message) = weir(&dir_with(&marked.replace('»', "")), &["run", "x.yaml", "--check"]);
+        let position = format!("error: x.yaml:{line}:{column}: ");
+        assert!(status == 2 && message.starts_with(&position) && message.contains(expected), "{message}");
+    }
+}
+
 #[test]
 fn a_check_covers_the_runs_of_the_sweep_block() {
     let sweep = |over: &str, metrics: &str| {

@@ -41,10 +41,12 @@ impl ExperimentError {
         ExperimentError::Key { file: file.to_owned(), position, key_path, reason, part: EntryPart::Value }
     }
 
-    /// Returns an error about the value at `key_path`. [`located`](Self::located) adds line and column.
+    /// Returns an error about the value at `key_path`, or about the key itself if it is unknown. [`located`](Self::located) adds
+    /// line and column.
     pub(super) fn at_key(file: &str, key_path: &str, reason: String) -> ExperimentError {
         let (file, key_path) = (file.to_owned(), key_path.to_owned());
-        ExperimentError::Key { file, position: None, key_path, reason, part: EntryPart::Value }
+        let part = if reason.starts_with("unknown field") { EntryPart::Key } else { EntryPart::Value };
+        ExperimentError::Key { file, position: None, key_path, reason, part }
     }
 
     /// Moves the error from the value to the key itself, for unknown keys.

@@ -46,7 +46,7 @@ pub(super) fn resolve_workloads(
         if topology.hosts.len() < 2 {
             return Err(invalid(key_path, "requires at least two hosts".to_owned()));
         }
-        match workload.flows(&context).map_err(|e| invalid(&join_path(key_path, e.key), e.reason))? {
+        match workload.flows(&context).map_err(|e| invalid(&join_path(key_path, &e.key), e.reason))? {
             Flows::Static(flows) => {
                 static_flows.extend(flows.into_iter().map(|flow| (Arc::clone(name), flow)));
             }
@@ -102,7 +102,8 @@ pub(super) fn resolve_flows(
         if let Some(stop) = flow.stop.filter(|&stop| stop <= flow.start) {
             return Err(invalid(&key_path("stop"), format!("stop {stop} is not after start {}", flow.start)));
         }
-        let announced = flow.announces.iter().map(|name| host(key_path("announces"), name));
+        let announced = flow.announces.iter().enumerate();
+        let announced = announced.map(|(j, name)| host(key_path(&format!("announces[{j}]")), name));
         let announced = announced.collect::<Result<Vec<_>, _>>()?;
         let max = max_announced_under_any_scheme(flow.size.map_or(u64::MAX, Bytes::get), spec.mtu.get());
         if announced.len() as u64 > max {

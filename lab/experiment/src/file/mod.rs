@@ -199,7 +199,7 @@ fn parse(
     match model_rate {
         Some(rate) => experiment.at_rate(rate).map_err(|error| match error {
             ExperimentError::Rate { reason, .. } => {
-                locate(ExperimentError::at_key(file, "model_rate", format!("{rate} {reason}")))
+                locate(ExperimentError::at_key(file, "model_rate", format!("{rate}: {reason}")))
             }
             error => error,
         }),

@@ -1,13 +1,16 @@
-//! Checks the key `pfc`.
+//! Checks the key `pfc`, and the key `buffer` where PFC sets parts of it aside.
 
 use super::error::ExperimentError;
+use super::scale::host_rate;
 use super::spec::ExperimentSpec;
-use weir_switch::tm::PfcConfig;
-use weir_units::Time;
+use weir_controller::topology::Topology;
+use weir_switch::tm::{PfcConfig, PfcPort};
+use weir_units::{Bytes, Time};
 
-/// Checks the threshold and the times of PFC.
+/// Checks the threshold, the times of PFC, and that the buffer is larger than headroom and reserve of all ports.
 pub(super) fn check(
     spec: &ExperimentSpec,
+    topology: &Topology,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<(), ExperimentError> {
     /// PFC frames of all eight classes, which have the minimum size of Ethernet frames.
@@ -33,5 +36,27 @@ pub(super) fn check(
     if pfc.watchdog == Some(Time::ZERO) {
         return Err(invalid("pfc.watchdog", "must be greater than zero, for example 1ms".to_owned()));
     }
-    Ok(())
+    if pfc.threshold.is_some() {
+        return Ok(());
+    }
+    let slowest = host_rate(topology);
+    let reserved = |ix| -> Bytes {
+        let links = topology.switch(ix).ports().map(|(_, link)| topology.link(link));
+        let headroom = links.map(|link| PfcPort::for_link(link.rate, link.delay, slowest).headroom);
+        headroom.map(|headroom| headroom + PfcConfig::RESERVE).sum()
+    };
+    let most = topology.switch_ixs().map(|ix| (reserved(ix), ix)).max();
+    match most.filter(|(reserved, _)| *reserved >= spec.buffer) {
+        Some((reserved, ix)) => {
+            let key = if spec.has_default_buffer() { "pfc" } else { "buffer" };
+            let reason = format!(
+                "without a threshold, PFC sets {reserved} of switch {} aside as headroom and reserve, and its buffer \
+                 has {}; enlarge `buffer`, or set `pfc.threshold`",
+                topology.switch(ix).name,
+                spec.buffer
+            );
+            Err(invalid(key, reason))
+        }
+        None => Ok(()),
+    }
 }

@@ -168,10 +168,11 @@ impl PolicySpec {
                         &e,
                         PolicyError::Scheme(SchemeError::Parameter(ParameterError::Unknown { .. }))
                     );
-                    let error = invalid(
-                        &e.key().map_or(key_path.clone(), |key| join_path(&key_path, key)),
-                        e.reason(),
-                    );
+                    let key = match &e {
+                        PolicyError::Scheme(SchemeError::Unknown { .. }) => "scheme",
+                        _ => e.key().unwrap_or_default(),
+                    };
+                    let error = invalid(&join_path(&key_path, key), e.reason());
                     if is_unknown { error.about_key() } else { error }
                 })?;
             }

@@ -130,7 +130,7 @@ pub(super) fn resolve(
         })?;
     let schemes = resolve_schemes(&spec, registry, &topology, &invalid)?;
     check_values(&spec, &invalid)?;
-    pfc::check(&spec, &invalid)?;
+    pfc::check(&spec, &topology, &invalid)?;
     check_thresholds(&spec, &topology, &schemes, &invalid)?;
     let parsed_workloads = read_workloads(&spec, catalogue, &invalid)?;
     let workload_names = workload_names::resolve(&spec, &invalid)?;
@@ -144,7 +144,7 @@ pub(super) fn resolve(
     let flows = resolve_flows(&spec, &topology, static_flows, &invalid)?;
     let changes = changes::resolve(&spec, registry, &topology, &schemes, &invalid)?;
     if spec.flows.is_empty() && spec.workloads.is_empty() && spec.policy.is_none() {
-        return Err(invalid("flows", "no traffic: specify `flows`, `workload` or `workloads`".to_owned()));
+        return Err(invalid("", "no traffic: specify `flows`, `workload` or `workloads`".to_owned()));
     }
     let scheme_overrides =
         resolve_scheme_overrides(&spec, registry, &topology, &schemes, &parsed_workloads, &invalid)?;
@@ -229,8 +229,13 @@ fn check_values(
             "must be at least 1: no packet fits into an empty queue".to_owned(),
         ));
     }
-    if !spec.observe.size_classes.is_sorted() {
-        return Err(invalid("observe.size_classes", "sizes must be in ascending order".to_owned()));
+    if spec.observe.fairness_window == Some(Time::ZERO) {
+        return Err(invalid("observe.fairness_window", "must be positive, for example 1ms".to_owned()));
+    }
+    let mut bounds = (0..).zip(spec.observe.size_classes.windows(2));
+    if let Some((i, [below, bound])) = bounds.find(|(_, pair)| pair[0] >= pair[1]) {
+        let reason = format!("{bound} is not above {below}; list the bounds in ascending order");
+        return Err(invalid(&format!("observe.size_classes[{}]", i + 1), reason));
     }
     Ok(())
 }

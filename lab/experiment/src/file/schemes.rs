@@ -95,6 +95,9 @@ pub(super) fn resolve_schemes(
     for (i, entry) in spec.schemes.iter().enumerate() {
         let key_path = format!("schemes[{i}]");
         let config = configure(registry, entry, &key_path, invalid)?;
+        if entry.label.is_empty() {
+            return Err(invalid(&format!("{key_path}.label"), "must not be empty".to_owned()));
+        }
         if !labels.insert(entry.label.clone()) {
             let reason = format!("duplicate label \"{}\"; set a different `label`", entry.label);
             return Err(invalid(&key_path, reason));
@@ -165,7 +168,8 @@ pub(super) fn resolve_scheme_overrides(
     }
     let context = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
     for (key_path, workload) in workloads {
-        let hosts = workload.senders(&context).map_err(|e| invalid(&join_path(key_path, e.key), e.reason))?;
+        let hosts =
+            workload.senders(&context).map_err(|e| invalid(&join_path(key_path, &e.key), e.reason))?;
         let key_path = join_path(key_path, "scheme");
         assignments.push(SchemeAssignment { key_path, hosts, scheme: workload.scheme() });
     }

@@ -174,6 +174,11 @@ impl ExperimentSpec {
         self.pfc.on().and_then(|pfc| pfc.threshold).filter(|&threshold| threshold > self.buffer)
     }
 
+    /// Returns whether the buffer is the one that a file without the key `buffer` has.
+    pub(super) fn has_default_buffer(&self) -> bool {
+        self.buffer == default_buffer()
+    }
+
     /// Returns whether the PFC threshold is the one that a file without the key `pfc` has.
     pub(super) fn has_default_pfc_threshold(&self) -> bool {
         let threshold = |pfc: &OffOr<PfcSpec>| pfc.on().and_then(|pfc| pfc.threshold);

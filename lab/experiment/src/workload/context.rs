@@ -3,6 +3,8 @@
 
 use super::sizes::{Sizes, SizesSpec};
 use crate::rng::RandomStream;
+use crate::yaml::join_path;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,16 +16,16 @@ use weir_units::{Bandwidth, Bytes, Ratio, Time};
 /// An error in the keys of a workload or topology; reported with the key's line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidKey {
-    /// Name of the key; empty for the workload or topology as a whole.
-    pub key: &'static str,
+    /// Path of the key; empty for the workload or topology as a whole.
+    pub key: Cow<'static, str>,
     /// What is wrong, and what would be valid.
     pub reason: String,
 }
 
 impl InvalidKey {
     /// Creates an error about `key`.
-    pub fn new(key: &'static str, reason: impl Into<String>) -> InvalidKey {
-        InvalidKey { key, reason: reason.into() }
+    pub fn new(key: impl Into<Cow<'static, str>>, reason: impl Into<String>) -> InvalidKey {
+        InvalidKey { key: key.into(), reason: reason.into() }
     }
 }
 
@@ -48,7 +50,7 @@ impl WorkloadContext<'_> {
     ///
     /// If the set has an undeclared host or is malformed. `key` is the key of the error.
     pub fn hosts(&self, key: &'static str, set: Option<&str>) -> Result<Vec<HostIx>, InvalidKey> {
-        host_set(self.topology, set).map_err(|reason| InvalidKey { key, reason })
+        host_set(self.topology, set).map_err(|reason| InvalidKey::new(key, reason))
     }
 
     /// Returns the rate of a host's link.
@@ -177,7 +179,8 @@ fn round_for_message(number: f64) -> String {
 
 /// Reads and checks a distribution of sizes.
 pub(super) fn resolve_sizes(key: &'static str, sizes: &SizesSpec) -> Result<Arc<Sizes>, InvalidKey> {
-    sizes.resolve().map(Arc::new).map_err(|reason| InvalidKey { key, reason })
+    let at_key = |(below, reason): (String, String)| InvalidKey::new(join_path(key, &below), reason);
+    sizes.resolve().map(Arc::new).map_err(at_key)
 }
 
 /// Default value of keys that are 1 if absent.

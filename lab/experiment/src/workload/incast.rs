@@ -1,6 +1,6 @@
 //! `incast`: many hosts send to one.
 
-use super::context::{self, InvalidKey, WorkloadContext};
+use super::context::{self, InvalidKey, WorkloadContext, undeclared_host};
 use super::kind::{Flows, StaticFlow, Workload};
 use super::sizes::{Sizes, SizesSpec};
 use super::source::{Arrival, FlowSource, SenderAnnouncement};
@@ -14,7 +14,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::topology::{AsText, HostIx};
-use weir_host::suggest::did_you_mean;
 use weir_units::{Ratio, Time};
 
 /// Many hosts send to one: once, from the first hosts of the topology, or repeatedly, from hosts drawn for each incast.
@@ -137,10 +136,8 @@ impl IncastSpec {
     /// Returns the flows of a single incast from the first hosts of the topology to the host `receiver_name`.
     fn single_incast(&self, context: &WorkloadContext<'_>, receiver_name: &str) -> Result<Flows, InvalidKey> {
         let topology = context.topology;
-        let receiver = topology.host_named(receiver_name).ok_or_else(|| {
-            let meant = did_you_mean(receiver_name, topology.hosts.iter().map(|host| host.name.as_str()));
-            InvalidKey::new("to", format!("host \"{receiver_name}\" is not declared{meant}"))
-        })?;
+        let unknown = || InvalidKey::new("to", undeclared_host(topology, receiver_name));
+        let receiver = topology.host_named(receiver_name).ok_or_else(unknown)?;
         let candidates: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
         let senders = candidates.get(..self.senders as usize).filter(|senders| !senders.is_empty());
         let Some(senders) = senders else {

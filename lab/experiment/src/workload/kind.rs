@@ -244,8 +244,11 @@ impl Workloads {
             );
             return Err(("kind".to_owned(), reason));
         };
-        (entry.read)(Value::Mapping(spec.keys.clone()))
-            .map_err(|(key, reason)| (key, with_common_keys(&reason)))
+        (entry.read)(Value::Mapping(spec.keys.clone())).map_err(|(key, reason)| {
+            // The keys of a map in the workload are its own.
+            let reason = if key.contains('.') { reason } else { with_common_keys(&reason) };
+            (key, reason)
+        })
     }
 
     /// Applies `change` to a workload and writes its keys back, including defaults of absent keys.

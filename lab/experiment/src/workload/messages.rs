@@ -46,12 +46,10 @@ impl Workload for MessagesSpec {
     fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let size = nonzero_size("size", self.size)?;
         let start_range = context.start_range(self.start, self.stop)?;
-        if self.load.get() > 1.0 {
-            return Err(InvalidKey::new("load", self.load.exceeds_one()));
-        }
+        let load = context::check_load(self.load)?;
         let stream_seed = stream_seed(context.seed, "messages");
         let span = start_range.end - start_range.start;
-        let messages_of = |host| context.rate(host).bytes_in(span).as_f64() * self.load.get() / size.as_f64();
+        let messages_of = |host| context.rate(host).bytes_in(span).as_f64() * load / size.as_f64();
         let expected = context.topology.host_ixs().map(messages_of).sum();
         let remedy = "use `poisson`, which generates its flows during the run";
         context::check_count("size", expected, context::MAX_CONCURRENT_FLOWS, "messages", remedy)?;

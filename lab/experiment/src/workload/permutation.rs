@@ -1,6 +1,6 @@
 //! `permutation`: every host sends to one other host and receives from one other host.
 
-use super::context::{InvalidKey, WorkloadContext};
+use super::context::{InvalidKey, WorkloadContext, nonzero_size};
 use super::kind::{Flows, StaticFlow, Workload};
 use crate::file::SchemeEntry;
 use crate::rng::{mix, stream_seed};
@@ -46,6 +46,7 @@ impl Workload for PermutationSpec {
         context.hosts("hosts", self.hosts.as_deref())
     }
     fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        self.size.map(|size| nonzero_size("size", size)).transpose()?;
         // Checks that `start` is before the end of the run; all flows start at once, so no range is needed.
         context.start_range(self.start, None)?;
         let hosts = self.senders(context)?;

@@ -139,29 +139,40 @@ impl SizesSpec {
         }
     }
 
-    /// Reads the file, if any, and checks the distribution.
-    pub(crate) fn resolve(&self) -> Result<Sizes, String> {
+    /// Reads the file, if any, and checks the distribution. An error has the path of the parameter, and the reason.
+    pub(crate) fn resolve(&self) -> Result<Sizes, (String, String)> {
+        let at = |parameter: &str, reason: String| Err((parameter.to_owned(), reason));
+        let too_small = || "must be at least 1B".to_owned();
         let sizes = match self {
             SizesSpec::Fixed(size) => Sizes::Choice(vec![*size]),
-            SizesSpec::Named(name) => Sizes::Cdf(read_cdf(name)?),
+            SizesSpec::Named(name) => Sizes::Cdf(read_cdf(name).map_err(|reason| (String::new(), reason))?),
             SizesSpec::Rule(SizeRule::Choice(sizes)) => Sizes::Choice(sizes.clone()),
             SizesSpec::Rule(SizeRule::Uniform { min, max }) => Sizes::Uniform { min: *min, max: *max },
             SizesSpec::Rule(SizeRule::Pareto { mean, shape }) => {
                 if !(shape.is_finite() && *shape > 1.0) {
-                    return Err(format!(
-                        "Pareto shape must be above 1 (otherwise the mean is infinite), found {shape}"
-                    ));
+                    let reason =
+                        format!("must be a number above 1, so that the mean is finite; found {shape}");
+                    return at("pareto.shape", reason);
                 }
                 // Solves mean = min * shape / (shape - 1) for min.
                 Sizes::Pareto { min: mean.as_f64() * (shape - 1.0) / shape, shape: *shape }
             }
         };
         match &sizes {
-            Sizes::Choice(all) if all.is_empty() => Err("`choice` is empty".to_owned()),
-            Sizes::Choice(all) if all.contains(&Bytes::ZERO) => Err("sizes must be at least 1B".to_owned()),
-            Sizes::Uniform { min, .. } if *min == Bytes::ZERO => Err("`min` must be at least 1B".to_owned()),
-            Sizes::Uniform { min, max } if max < min => Err(format!("`min` {min} is above `max` {max}")),
-            _ if sizes.mean() < 1.0 => Err("the mean size must be at least 1B".to_owned()),
+            Sizes::Choice(all) if all.is_empty() => {
+                at("choice", "is empty; list at least one size".to_owned())
+            }
+            Sizes::Choice(all) => match all.iter().position(|size| *size == Bytes::ZERO) {
+                Some(_) if matches!(self, SizesSpec::Fixed(_)) => at("", too_small()),
+                Some(index) => at(&format!("choice[{index}]"), too_small()),
+                None => Ok(sizes),
+            },
+            Sizes::Uniform { min, .. } if *min == Bytes::ZERO => at("uniform.min", too_small()),
+            Sizes::Uniform { min, max } if max < min => {
+                at("uniform.min", format!("`min` {min} is above `max` {max}"))
+            }
+            Sizes::Pareto { .. } if sizes.mean() < 1.0 => at("pareto.mean", too_small()),
+            _ if sizes.mean() < 1.0 => at("", "the mean size must be at least 1B".to_owned()),
             _ => Ok(sizes),
         }
     }
@@ -372,7 +383,10 @@ mod tests {
     #[test]
     fn invalid_sizes_are_rejected() {
         let error = |yaml: &str| match serde_yaml::from_str::<SizesSpec>(yaml) {
-            Ok(spec) => spec.resolve().unwrap_err(),
+            Ok(spec) => {
+                let (path, reason) = spec.resolve().unwrap_err();
+                format!("{path}: {reason}")
+            }
             Err(e) => e.to_string(),
         };
         assert!(error("web").contains("use websearch, fb_hadoop"), "{}", error("web"));
@@ -380,8 +394,14 @@ mod tests {
         assert!(error("144_hosts.txt").contains("144_hosts.txt: No such file"));
         assert!(error("64").contains("unit"), "{}", error("64"));
         assert!(error("0B").contains("at least 1B"));
-        assert!(error("{choice: []}").contains("`choice` is empty"));
-        assert!(error("{pareto: {mean: 1MB, shape: 1}}").contains("above 1"));
+        assert!(error("{choice: []}").starts_with("choice: is empty"));
+        assert_eq!(error("{choice: [1KB, 0B]}"), "choice[1]: must be at least 1B");
+        assert_eq!(error("{uniform: {min: 0B, max: 1KB}}"), "uniform.min: must be at least 1B");
+        assert_eq!(error("{uniform: {min: 2KB, max: 1KB}}"), "uniform.min: `min` 2KB is above `max` 1KB");
+        assert_eq!(error("{pareto: {mean: 0B, shape: 2}}"), "pareto.mean: must be at least 1B");
+        assert!(
+            error("{pareto: {mean: 1MB, shape: 1}}").starts_with("pareto.shape: must be a number above 1")
+        );
         assert!(error("{gauss: 1}").contains("gauss"));
         assert!(Cdf::parse("0,0\n10,0.5\n5,1\n").unwrap_err().contains("line 3"));
         assert!(Cdf::parse("0,0\n10,0.5\n").unwrap_err().contains("must be 1"));
@@ -404,7 +424,7 @@ mod tests {
             assert_eq!(read(name, hpcc), sizes, "{name}");
             assert_eq!(read(name, "size_bytes,cumulative_probability\n0,0\n10000,0.5\n100000,1\n"), sizes);
         }
-        let reason = read("other.txt", "one 1\ntwo 2\n").unwrap_err();
+        let (_, reason) = read("other.txt", "one 1\ntwo 2\n").unwrap_err();
         assert!(
             reason.contains("other.txt: ")
                 && reason.contains("`size,probability`")
