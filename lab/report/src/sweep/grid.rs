@@ -10,6 +10,8 @@ const JOINT_SEPARATOR: char = '+';
 pub const SEED: &str = "seed";
 /// Prefix of another key, if results are means over its values: `~flows.0.start=0us,1us`.
 const AVERAGED_PREFIX: char = '~';
+/// Stands for a percent sign in names of directories.
+const PERCENT: &str = "pct";
 /// Maximum number of runs; a larger number is assumed to be a typing error.
 const MAX_RUNS: usize = 100_000;
 
@@ -133,6 +135,16 @@ fn range(text: &str) -> Option<(u64, u64)> {
 fn is_range(text: &str) -> bool {
     let begins_with_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     text.split_once("..").is_some_and(|(first, last)| begins_with_digit(first) && begins_with_digit(last))
+}
+
+/// Returns a key or value as a part of a directory's name that needs no quotes in a shell: `20%` as `20pct`, and
+/// `[fncc, hpcc]` as `fncc-hpcc`.
+fn word_of_dir_name(text: &str) -> String {
+    let name = file_name(&text.replace('%', PERCENT));
+    if name.replace(PERCENT, "%") == text {
+        return name;
+    }
+    name.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 /// Splits at commas outside of brackets, because a value may be a list or a map.
@@ -267,10 +279,13 @@ impl Grid {
             return "run".to_owned();
         }
         let exact = pairs.join(",");
-        let parts: Vec<String> =
-            pairs.iter().map(|pair| pair.split('=').map(file_name).collect::<Vec<_>>().join("=")).collect();
+        let parts: Vec<String> = pairs
+            .iter()
+            .map(|pair| pair.split('=').map(word_of_dir_name).collect::<Vec<_>>().join("="))
+            .collect();
         let name = parts.join(",");
-        if name == exact && name.len() <= MAX_DIR_NAME_LEN && !name.starts_with('.') {
+        let is_unique = name.replace(PERCENT, "%") == exact;
+        if is_unique && name.len() <= MAX_DIR_NAME_LEN && !name.starts_with('.') {
             return name;
         }
         let hash: String = Sha256::digest(&exact).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
@@ -366,6 +381,15 @@ mod tests {
         };
         assert_eq!(names(&grid_1), names(&grid_2));
         assert!(names(&grid_1).contains("a.b=1,seed=2"));
+        let shares = names(&grid(&["load=20%,20pct,2.5%,20"]));
+        assert!(
+            ["load=20pct", "load=2.5pct", "load=20"].iter().all(|name| shares.contains(*name)),
+            "{shares:?}"
+        );
+        assert!(shares.iter().any(|name| name.starts_with("load=20pct-")) && shares.len() == 4, "{shares:?}");
+        let lists = names(&grid(&["schemes=[fncc, hpcc++],[dcqcn]"]));
+        assert!(lists.iter().any(|name| name.starts_with("schemes=fncc-hpcc-")), "{lists:?}");
+        assert!(lists.iter().any(|name| name.starts_with("schemes=dcqcn-")), "{lists:?}");
         let escaped = names(&grid(&["x=[a],{a},../..,a b"]));
         assert_eq!(escaped.len(), 4);
         assert!(escaped.iter().all(|name| !name.contains('/') && !name.starts_with('.')), "{escaped:?}");
