@@ -1,7 +1,7 @@
 //! FNCC (arXiv 2405.07608): HPCC with telemetry added to the ACK on its return path, and last-hop congestion speedup
 //! (LHCS) by the number of flows that the receiver reports.
 
-use super::inflight::{Bottleneck, HpccController, InflightConfig, ReferenceUpdate, ReferenceWindows};
+use super::hpcc::{Bottleneck, HpccConfig, HpccController, ReferenceUpdate, ReferenceWindows};
 use crate::parameter::{EnumParameter, KeywordOr, OnDequeue};
 use crate::parameters;
 use crate::port_algorithm::PortAlgorithm;
@@ -15,7 +15,7 @@ use weir_units::Time;
 parameters! {
     /// FNCC's parameters.
     pub(super) struct Fncc {
-        shared: InflightConfig = InflightConfig::fncc() => {
+        shared: HpccConfig = HpccConfig::fncc() => {
             part, average_of from "FNCC Eq. 5 and 6 have no average: docs/algorithms/fncc.md#average"
         };
         /// Last-hop congestion speedup.

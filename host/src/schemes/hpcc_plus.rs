@@ -4,7 +4,7 @@
 //! probes. The window is computed by the sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then
 //! sends only the window.
 
-use super::inflight::{HpccController, InflightConfig, ReferenceUpdate, ReferenceWindows};
+use super::hpcc::{HpccConfig, HpccController, ReferenceUpdate, ReferenceWindows};
 use crate::parameter::EnumParameter;
 use crate::parameters;
 use crate::port_algorithm::{CongestionThreshold, PortAlgorithm};
@@ -19,7 +19,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 parameters! {
     /// HPCC++'s parameters.
     pub(super) struct HpccPlus {
-        shared: InflightConfig = InflightConfig::hpcc_plus() => {
+        shared: HpccConfig = HpccConfig::hpcc_plus() => {
             part, max_stage from "HPCC++ draft Figure 3", w_ai from "HPCC++ draft §5, §6.2"
         };
         /// Packets that gather telemetry.
@@ -206,7 +206,7 @@ impl Receiver for FlowCountReceiver {
 /// The receiver of Rx-HPCC (draft §6.2): runs the algorithm for each flow and commits once per `T`.
 #[derive(Debug)]
 struct RxHpcc {
-    shared: InflightConfig,
+    shared: HpccConfig,
     host: FlowParams,
     /// Indexed by [`DataEvent::slot`].
     flows: Vec<Option<RxFlow>>,

@@ -9,7 +9,7 @@ use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
 
 parameters! {
     /// The parameters that HPCC, HPCC++ and FNCC share.
-    pub(in crate::schemes) struct InflightConfig {
+    pub(in crate::schemes) struct HpccConfig {
         /// Target utilisation of the most congested link.
         eta: f64 = 0.95 => { in 0.05..=2.0, symbol: "eta", range: "0.05 to 2", source: "HPCC §3.3, FNCC §3.2.2" };
         /// Additive increases before a multiplicative one.
@@ -148,7 +148,7 @@ impl ParameterValue for Increase {
     }
 }
 
-impl InflightConfig {
+impl HpccConfig {
     /// Returns `T`.
     pub(in crate::schemes) fn base_rtt(&self, flow: &FlowParams) -> Time {
         self.base_rtt.or(flow.base_rtt)
@@ -197,16 +197,16 @@ impl InflightConfig {
 /// (rdma-queue-pair.cc:125-137). A packet may still be sent whenever nothing is in flight.
 const MIN_WINDOW: f64 = 1.0;
 
-impl InflightConfig {
+impl HpccConfig {
     /// Returns the defaults of FNCC. Its ACKs read hops at different times, about a packet apart, so that the units of
     /// `txBytes` are rounded differently at each hop: the largest of several `u'` is too high, and of the averages it
     /// is not.
-    pub(in crate::schemes) fn fncc() -> InflightConfig {
-        InflightConfig { average_of: AverageOf::Hops, ..InflightConfig::default() }
+    pub(in crate::schemes) fn fncc() -> HpccConfig {
+        HpccConfig { average_of: AverageOf::Hops, ..HpccConfig::default() }
     }
 
     /// Returns the defaults of HPCC++: W_AI and maxStage of the draft.
-    pub(in crate::schemes) fn hpcc_plus() -> InflightConfig {
-        InflightConfig { w_ai: Increase::Reported, max_stage: MaxStage::Paper, ..InflightConfig::default() }
+    pub(in crate::schemes) fn hpcc_plus() -> HpccConfig {
+        HpccConfig { w_ai: Increase::Reported, max_stage: MaxStage::Paper, ..HpccConfig::default() }
     }
 }

@@ -1,3 +1,5 @@
+//! The measurement of inflight bytes from telemetry, for HPCC and PowerTCP. Symbols are those of HPCC Algorithm 1.
+
 use crate::scheme::{AckEvent, FlowParams};
 use crate::telemetry::{GatheredBy, Hop, QueueShare, TX_WRAP, TelemetryCounters};
 use crate::wire::{HEADERS_LEN, MAX_HOPS, RecordFormat};
@@ -30,7 +32,7 @@ struct HopRecord {
 
 /// The utilisation of a hop between two records.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::schemes) struct Sample {
+pub(super) struct Sample {
     /// Index of the hop; 0 is the first hop after the sender.
     pub hop: usize,
     /// `u'`: inflight bytes over `B*T`.
@@ -48,7 +50,7 @@ pub(in crate::schemes) struct Sample {
 
 /// The samples of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::schemes) struct Measurement {
+pub(super) struct Measurement {
     samples: [Sample; MAX_HOPS],
     len: usize,
     /// True if the measurement of some hop was restarted.
@@ -60,7 +62,7 @@ impl Measurement {
         self.samples[self.len] = sample;
         self.len += 1;
     }
-    pub(in crate::schemes) fn samples(&self) -> &[Sample] {
+    pub(super) fn samples(&self) -> &[Sample] {
         &self.samples[..self.len]
     }
     /// Returns the hop with the largest `u'`, the first of equals; `None` if that hop has no new data.
@@ -88,7 +90,7 @@ impl PathIds {
 
 /// The last records of a flow's path.
 #[derive(Debug)]
-pub(in crate::schemes) struct PathRecord {
+pub(super) struct PathRecord {
     hops: [HopRecord; MAX_HOPS],
     len: usize,
     path_ids: PathIds,
@@ -110,7 +112,7 @@ pub(in crate::schemes) struct PathRecord {
 }
 
 impl PathRecord {
-    pub(in crate::schemes) fn new(base_rtt: Time, averages_in_t: f64, eta: f64, tick: Time) -> PathRecord {
+    pub(super) fn new(base_rtt: Time, averages_in_t: f64, eta: f64, tick: Time) -> PathRecord {
         let t_ticks = base_rtt.as_ps() as f64 / tick.as_ps() as f64;
         PathRecord {
             hops: Default::default(),
@@ -127,7 +129,7 @@ impl PathRecord {
     }
 
     /// For a scheme whose every DATA packet gathers records, which lengthen it at each hop.
-    pub(in crate::schemes) fn with_records_on_data(self, flow: &FlowParams) -> PathRecord {
+    pub(super) fn with_records_on_data(self, flow: &FlowParams) -> PathRecord {
         PathRecord { frame_without_records: HEADERS_LEN as f64 + flow.payload.as_f64(), ..self }
     }
 
@@ -148,11 +150,7 @@ impl PathRecord {
 
     /// Discards all records if the records or DATA have taken another path (HPCC §4.1: pathID changed). Returns
     /// whether it discarded them.
-    pub(in crate::schemes) fn restart_if_changed(
-        &mut self,
-        ack: &AckEvent<'_>,
-        checks: &mut TelemetryCounters,
-    ) -> bool {
+    pub(super) fn restart_if_changed(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> bool {
         if is_partial(ack) {
             return false;
         }
@@ -168,11 +166,7 @@ impl PathRecord {
     }
 
     /// HPCC Alg. 1, MeasureInflight without the average. Stores the records for the next call.
-    pub(in crate::schemes) fn measure(
-        &mut self,
-        ack: &AckEvent<'_>,
-        checks: &mut TelemetryCounters,
-    ) -> Measurement {
+    pub(super) fn measure(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Measurement {
         let mut measured = Measurement::default();
         checks.other_path += u64::from(ack.path_id != ack.data_path);
         // HPCC++ draft §9.4: the delay of a queue is qLen/B only if the queue has the port to itself; otherwise the
@@ -284,7 +278,7 @@ impl PathRecord {
 }
 
 /// Returns whether the ACK's records are of congested ports only.
-pub(in crate::schemes) fn is_partial(ack: &AckEvent<'_>) -> bool {
+pub(super) fn is_partial(ack: &AckEvent<'_>) -> bool {
     ack.telemetry.format().contains(RecordFormat::CONGESTED)
 }
 
