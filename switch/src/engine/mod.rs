@@ -14,30 +14,32 @@
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod api;
+mod clones;
 mod config;
 mod output;
-mod queues;
 mod reentry;
 mod replication;
 
 pub use config::{Clock, SwitchConfig, SwitchConfigError};
 pub use output::{ReadyPorts, SwitchOutput};
-pub use queues::Queued;
 pub use replication::{CloneSession, Replica, ReplicationError};
 
 use crate::drops::{DropReason, Drops};
-use crate::packet::Packet;
+use crate::packet::{Packet, PacketPool};
 use crate::pipeline::{
-    ClonedPacket, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, NativeResult, NoTrace, Pipeline,
-    Scratch, SideEffects,
+    EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, NativeResult, NoTrace, Pipeline, Scratch,
+    SideEffects,
 };
 use crate::program::Program;
+use crate::tm::{EnqueueRequest, PauseQuanta, TmConfig, TmConfigError, TrafficManager};
 use crate::trace::{Step, SwitchTracer};
-use queues::{CallContext, Origin, SwitchQueues};
-use reentry::{Reentries, ReentryDecision, WaitingPacket};
+use reentry::{Origin, Reentries, ReentryDecision, WaitingPacket};
 use replication::Replication;
 use std::sync::Arc;
 use weir_units::Time;
+
+/// Maximum number of boxes of dropped packets that the switch keeps for copies; further boxes go to the driver.
+const MAX_SPARE_PACKETS: usize = 64;
 
 /// A switch: [`receive`](Self::receive) takes received frames, [`transmit`](Self::transmit) returns frames to
 /// send. The [module](self) describes the steps.
@@ -69,18 +71,41 @@ pub struct SwitchCounters {
     pub queued: u64,
 }
 
-/// The pipeline that made a clone.
-#[derive(Clone, Copy, Debug)]
-enum CloneSource {
-    Ingress,
-    Egress,
-}
-
 impl SwitchCounters {
     /// Returns whether `received + copied = sent + dropped + queued`.
     pub fn is_balanced(&self) -> bool {
         self.received + self.copied == self.sent + self.dropped.total().packets + self.queued
     }
+}
+
+/// The context of one call by the driver.
+struct CallContext<'a, T> {
+    now: Time,
+    out: &'a mut dyn SwitchOutput,
+    tracer: &'a mut T,
+}
+
+/// A packet in a queue of the switch.
+#[derive(Debug)]
+pub struct Queued {
+    packet: Box<Packet>,
+    origin: Origin,
+    /// `standard_metadata.egress_rid`, which distinguishes copies of one packet.
+    instance: u16,
+}
+
+impl Queued {
+    /// Returns the packet. Its bytes are the frame before deparsing.
+    pub fn packet(&self) -> &Packet {
+        &self.packet
+    }
+}
+
+/// The pipeline that made a clone.
+#[derive(Clone, Copy, Debug)]
+enum CloneSource {
+    Ingress,
+    Egress,
 }
 
 impl Switch {
@@ -219,7 +244,12 @@ impl Switch {
         call: &mut CallContext<'_, T>,
         port: u16,
     ) -> Option<Option<Box<Packet>>> {
-        let departure = self.queues.dequeue(call, port)?;
+        // Prefetch the packet that is dequeued next: it has probably left the processor's cache since it was queued.
+        let departure = self.queues.tm.dequeue(call.now, port, |next| next.packet.prefetch())?;
+        // Resume the paused neighbour that sent the packet, if PFC permits.
+        if let Some((neighbour, priority)) = departure.resume {
+            call.out.pause(neighbour, priority, PauseQuanta::RESUME);
+        }
         let Queued { mut packet, origin, instance } = departure.item;
         let (enqueued, dequeued) = (self.clock.ticks(departure.enqueued), self.clock.ticks(call.now));
         let meta = EgressMeta {
@@ -446,74 +476,6 @@ impl Switch {
         }
     }
 
-    #[cold]
-    fn send_effects<T: SwitchTracer>(
-        &mut self,
-        call: &mut CallContext<'_, T>,
-        origin: Origin,
-        source: CloneSource,
-    ) {
-        let mut clones = std::mem::take(&mut self.effects.clones);
-        for clone in clones.drain(..) {
-            self.send_clone(call, clone, origin, source);
-        }
-        self.effects.clones = clones;
-        for digest in self.effects.digests.drain(..) {
-            call.out.digest(digest);
-        }
-    }
-
-    fn send_clone<T: SwitchTracer>(
-        &mut self,
-        call: &mut CallContext<'_, T>,
-        clone: ClonedPacket,
-        mut origin: Origin,
-        source: CloneSource,
-    ) {
-        self.queues.copied += 1;
-        call.tracer.step(Step::Cloned { session: clone.session });
-        // A clone made in egress runs egress again and can make the next. It counts as recirculated, so that such a
-        // chain ends.
-        let decision = match source {
-            CloneSource::Ingress => ReentryDecision::Now,
-            CloneSource::Egress => self.reentries.admit(&mut origin, self.received),
-        };
-        match decision {
-            ReentryDecision::Now => self.queue_clone(call, clone, origin),
-            ReentryDecision::Later => self.defer_reentry(call, WaitingPacket::Clone(clone), origin),
-            ReentryDecision::Refused => self.drop_reentry(call, clone.packet, DropReason::RecirculateLimit),
-        }
-    }
-
-    /// Queues a clone at the ports of its session.
-    fn queue_clone<T: SwitchTracer>(
-        &mut self,
-        call: &mut CallContext<'_, T>,
-        clone: ClonedPacket,
-        origin: Origin,
-    ) {
-        let ClonedPacket { session: id, priority, mut packet } = clone;
-        let (queues, pool) = (&mut self.queues, &mut self.effects.pool);
-        let Some(session) = self.replication.sessions().get(&id) else {
-            return queues.drop(call, pool, packet, DropReason::NoReplicas);
-        };
-        let priority = session.priority.unwrap_or(priority);
-        if let Some(len) = session.truncate {
-            packet.phv.truncate = packet.phv.truncate.min(len);
-        }
-        let group = session.group.map_or(&[][..], |group| self.replication.group(group));
-        if group.is_empty() {
-            return queues.replicate(call, pool, &session.replicas, priority, packet, origin);
-        }
-        if !session.replicas.is_empty() {
-            queues.copied += 1;
-            let copy = pool.copy(&packet);
-            queues.replicate(call, pool, group, priority, packet, origin);
-            return queues.replicate(call, pool, &session.replicas, priority, copy, origin);
-        }
-        queues.replicate(call, pool, group, priority, packet, origin);
-    }
-
     fn drop<T: SwitchTracer>(
         &mut self,
         call: &mut CallContext<'_, T>,
@@ -521,5 +483,96 @@ impl Switch {
         reason: DropReason,
     ) {
         self.queues.drop(call, &mut self.effects.pool, packet, reason);
+    }
+}
+
+/// The traffic manager with the engine's bookkeeping: reports ready ports and pauses to the driver, counts dropped
+/// packets and reuses their boxes.
+struct SwitchQueues {
+    tm: TrafficManager<Queued>,
+    drops: Drops,
+    /// Packets that the switch created: clones, and replicas beyond the first.
+    copied: u64,
+}
+
+impl SwitchQueues {
+    fn new(config: &TmConfig) -> Result<SwitchQueues, TmConfigError> {
+        Ok(SwitchQueues { tm: TrafficManager::new(config)?, drops: Drops::default(), copied: 0 })
+    }
+
+    /// Counts a packet as dropped and recycles its box.
+    #[cold]
+    fn drop<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        pool: &mut PacketPool,
+        packet: Box<Packet>,
+        reason: DropReason,
+    ) {
+        call.tracer.step(Step::Dropped(reason));
+        self.drops.count(reason, packet.len());
+        if pool.len() < MAX_SPARE_PACKETS {
+            pool.put(packet);
+        } else {
+            call.out.recycle(packet);
+        }
+    }
+
+    /// Queues a packet, or drops it if the traffic manager rejects it.
+    #[inline(always)]
+    fn enqueue<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        pool: &mut PacketPool,
+        to: Replica,
+        priority: u8,
+        packet: Box<Packet>,
+        origin: Origin,
+    ) {
+        let ingress_priority = origin.class.unwrap_or(priority);
+        let request = EnqueueRequest {
+            ingress: origin.port,
+            ingress_priority,
+            egress: to.port,
+            priority,
+            len: packet.len(),
+        };
+        if T::ENABLED {
+            let depth = self.tm.queue_occupancy(to.port, priority).packets;
+            call.tracer.step(Step::Queued { port: to.port, priority, instance: to.instance, depth });
+        }
+        match self.tm.enqueue(call.now, request, Queued { packet, origin, instance: to.instance }) {
+            // The neighbour is paused for the class in which it sent the packet, not for the egress priority.
+            Ok(admission) => {
+                if admission.ready {
+                    call.out.ready(to.port);
+                }
+                if admission.pause {
+                    call.out.pause(origin.port, ingress_priority, self.tm.pause_quanta());
+                }
+            }
+            Err(rejected) => self.drop(call, pool, rejected.item.packet, rejected.reason),
+        }
+    }
+
+    /// Queues a copy for every replica; the packet itself is the last copy.
+    fn replicate<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        pool: &mut PacketPool,
+        replicas: &[Replica],
+        priority: u8,
+        packet: Box<Packet>,
+        origin: Origin,
+    ) {
+        let Some((&last, copies)) = replicas.split_last() else {
+            return self.drop(call, pool, packet, DropReason::NoReplicas);
+        };
+        for &to in copies {
+            let copy = pool.copy(&packet);
+            self.copied += 1;
+            self.enqueue(call, pool, to, priority, copy, origin);
+        }
+        self.enqueue(call, pool, last, priority, packet, origin);
     }
 }

@@ -2,7 +2,6 @@
 //! egress is a pass. BMv2 sets no limit. Here passes are limited per packet and per switch, far above what programs
 //! that terminate need. A driver may also run them in batches, to do other work in between.
 
-use super::queues::Origin;
 use crate::drops::DropReason;
 use crate::packet::Packet;
 use crate::pipeline::ClonedPacket;
@@ -17,6 +16,19 @@ const MAX_ALLOWANCE: u64 = 1 << 20;
 const ALLOWANCE_PER_PACKET: u64 = 1024;
 /// Maximum number of packets that wait for the next batch, as in BMv2's input buffer.
 const MAX_WAITING: usize = 1024;
+
+/// Where a packet came from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// The port at which the packet arrived.
+    pub port: u16,
+    /// The PFC class in which the neighbour sent the packet; `None`: unknown, the priority that the program sets is
+    /// used.
+    pub class: Option<u8>,
+    /// Number of times that the packet entered the pipeline again, including those of the packet from which it was
+    /// cloned.
+    pub reentries: u16,
+}
 
 /// A packet that waits for its next pass.
 pub(super) enum WaitingPacket {
