@@ -309,7 +309,7 @@ impl Network {
     pub fn inject(&self, now: Time, host: HostIx, frame: Vec<u8>) {
         let TableIndex { process: number, index } = self.locations.host(host);
         self.with_process_at(number, now, |process, observers, buffers| {
-            process.hosts[index as usize].inject(frame);
+            process.hosts[index as usize].injected.push_back(frame);
             process.kick(index, observers, buffers);
         });
     }

@@ -1,11 +1,9 @@
 //! The nodes of a logical process: hosts with their NICs, and switches.
 
 use weir_controller::topology::{HostIx, SwitchIx};
+use weir_host::Host;
 use weir_host::ring::Ring;
-use weir_host::wire::MAX_HEADER_LEN;
-use weir_host::{Host, Transmit};
 use weir_switch::engine::Switch;
-use weir_switch::packet::Packet;
 use weir_units::Time;
 
 /// Stands for a direction or transmitter index at a port without a link.
@@ -22,14 +20,14 @@ pub struct HostNode {
     /// Index into [`Process::transmitters`](crate::process::Process::transmitters).
     pub(crate) transmitter: u32,
     /// Priority classes that the switch has paused, one bit each.
-    paused: u8,
+    pub(crate) paused: u8,
     /// End of the pause of each class in `paused`.
     paused_until: [Time; PFC_CLASSES as usize],
     /// Time of the pending [`Event::HostTimer`](crate::events::Event::HostTimer). Events at other times are stale and
     /// ignored.
     timer_at: Option<Time>,
     /// Frames of an attacker at this host. They are sent before the host's own frames.
-    injected: Ring<Vec<u8>>,
+    pub(crate) injected: Ring<Vec<u8>>,
 }
 
 /// Who made a frame that a node sends.
@@ -53,39 +51,6 @@ impl HostNode {
             timer_at: None,
             injected: Ring::new(),
         }
-    }
-
-    /// Adds a frame of an attacker.
-    pub(crate) fn inject(&mut self, frame: Vec<u8>) {
-        self.injected.push_back(frame);
-    }
-
-    /// Writes the next frame that the NIC may send to `packet`; `None` if there is none now. `head` is memory for
-    /// headers.
-    #[inline(always)]
-    pub(crate) fn next_frame(
-        &mut self,
-        now: Time,
-        packet: &mut Packet,
-        head: &mut [u8; MAX_HEADER_LEN],
-    ) -> Option<FrameSource> {
-        if let Some(frame) = self.injected.pop_front() {
-            packet.set_bytes(&frame);
-            return Some(FrameSource::Attacker);
-        }
-        match self.host.transmit(now, self.paused, head) {
-            Transmit::Frame { head_len, payload, class, .. } => {
-                packet.set_bytes(head.get(..head_len).unwrap_or_default());
-                packet.set_virtual_len(payload);
-                packet.class = Some(class);
-            }
-            Transmit::Policy { class } => {
-                packet.set_bytes(self.host.policy_frame());
-                packet.class = Some(class);
-            }
-            Transmit::Nothing => return None,
-        }
-        Some(FrameSource::Node)
     }
 
     /// Pauses a priority class until a time, or resumes it (`None`).

@@ -9,6 +9,7 @@
 //! when a transmitter may send the next frame. A port with an empty queue and an idle transmitter has no pending
 //! event.
 
+mod impairments;
 mod pauses;
 
 use crate::events::{Event, EventKey, EventQueue};
@@ -19,7 +20,8 @@ use crate::observers::{Arrival, Departure, Observer, PfcEvent};
 use crate::thread_buffers::{SwitchEvents, ThreadBuffers};
 use std::collections::VecDeque;
 use weir_controller::topology::Node;
-use weir_host::FlowId;
+use weir_host::wire::MAX_HEADER_LEN;
+use weir_host::{FlowId, Transmit};
 use weir_switch::packet::Packet;
 use weir_switch::prefetch::{prefetch, prefetch_all};
 use weir_units::Time;
@@ -188,63 +190,6 @@ impl Process {
         }
     }
 
-    #[cold]
-    fn on_impaired_arrival<O: Observer>(
-        &mut self,
-        index: u32,
-        mut packet: Box<Packet>,
-        observer: &mut O,
-        buffers: &mut ThreadBuffers,
-    ) {
-        let now = self.now;
-        let Wire { impairments: Some(impairments), delay, .. } = &mut self.wires[index as usize] else {
-            return;
-        };
-        let delivery = match impairments.on_arrival(now, *delay, &mut packet, &mut buffers.pool) {
-            Ok(delivery) => delivery,
-            Err(reason) => {
-                observer.on_loss(reason);
-                return buffers.pool.put(packet);
-            }
-        };
-        for packet in [Some(packet), delivery.copy].into_iter().flatten() {
-            match &mut self.wires[index as usize].impairments {
-                Some(impairments) if delivery.arrival > now => {
-                    impairments.delay(delivery.arrival, now, packet);
-                    self.queue.push(delivery.arrival, Event::DelayedArrival(index), now);
-                }
-                _ => self.receive_frame_outlined(index, packet, observer, buffers),
-            }
-        }
-    }
-
-    fn on_delayed_arrival<O: Observer>(&mut self, index: u32, observer: &mut O, buffers: &mut ThreadBuffers) {
-        let Wire { impairments: Some(impairments), delay, .. } = &mut self.wires[index as usize] else {
-            return;
-        };
-        match impairments.pop_delayed(self.now, *delay) {
-            Some((packet, Ok(()))) => self.receive_frame_outlined(index, packet, observer, buffers),
-            Some((packet, Err(reason))) => {
-                observer.on_loss(reason);
-                buffers.pool.put(packet);
-            }
-            None => {}
-        }
-    }
-
-    /// Calls [`Process::receive_frame`] out of line: that one is inlined into the path without faults, and a second
-    /// inlined copy would only make this code larger.
-    #[inline(never)]
-    fn receive_frame_outlined<O: Observer>(
-        &mut self,
-        index: u32,
-        packet: Box<Packet>,
-        observer: &mut O,
-        buffers: &mut ThreadBuffers,
-    ) {
-        self.receive_frame(index, packet, observer, buffers);
-    }
-
     /// Passes an arrived frame to its switch or host, and transmits what becomes ready.
     #[inline(always)]
     fn receive_frame<O: Observer>(
@@ -343,8 +288,7 @@ impl Process {
             }
             LocalNode::Host(host) => {
                 let mut packet = buffers.pool.get();
-                let node = &mut self.hosts[host as usize];
-                let Some(source) = node.next_frame(now, &mut packet, &mut buffers.head) else {
+                let Some(source) = self.next_frame(host, &mut packet, &mut buffers.head) else {
                     buffers.pool.put(packet);
                     return Some(host);
                 };
@@ -354,6 +298,35 @@ impl Process {
                 None
             }
         }
+    }
+
+    /// Writes the next frame that the NIC of a host may send to `packet`; `None` if there is none now. `head` is memory
+    /// for headers.
+    #[inline(always)]
+    fn next_frame(
+        &mut self,
+        host: u32,
+        packet: &mut Packet,
+        head: &mut [u8; MAX_HEADER_LEN],
+    ) -> Option<FrameSource> {
+        let HostNode { host, paused, injected, .. } = &mut self.hosts[host as usize];
+        if let Some(frame) = injected.pop_front() {
+            packet.set_bytes(&frame);
+            return Some(FrameSource::Attacker);
+        }
+        match host.transmit(self.now, *paused, head) {
+            Transmit::Frame { head_len, payload, class, .. } => {
+                packet.set_bytes(head.get(..head_len).unwrap_or_default());
+                packet.set_virtual_len(payload);
+                packet.class = Some(class);
+            }
+            Transmit::Policy { class } => {
+                packet.set_bytes(host.policy_frame());
+                packet.class = Some(class);
+            }
+            Transmit::Nothing => return None,
+        }
+        Some(FrameSource::Node)
     }
 
     /// Starts to serialise a frame. `has_more`: another frame may follow, so a `TxDone` event is needed.
