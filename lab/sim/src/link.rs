@@ -7,7 +7,6 @@ use crate::events::{Event, EventQueue};
 use crate::fault::Impairments;
 use std::num::NonZeroU64;
 use weir_host::ring::Ring;
-use weir_switch::link::Serializer;
 use weir_switch::packet::Packet;
 use weir_switch::prefetch::prefetch;
 use weir_switch::tm::PauseQuanta;
@@ -41,7 +40,8 @@ pub struct Transmitter {
     pub rate: Bandwidth,
     /// Propagation delay.
     delay: Time,
-    serializer: Serializer,
+    /// End of the last serialisation; in the past if the transmitter is idle.
+    free_at: Time,
     /// True if an [`Event::TxDone`] for this transmitter is pending.
     pub tx_done_scheduled: bool,
     /// Bytes of all data frames whose serialisation has started.
@@ -259,7 +259,7 @@ impl DirectionSpec {
             wire,
             rate: self.rate,
             delay: self.delay,
-            serializer: Serializer::default(),
+            free_at: Time::ZERO,
             tx_done_scheduled: false,
             sent: Bytes::ZERO,
             outgoing: Batch::new(),
@@ -287,7 +287,7 @@ impl Transmitter {
     /// Returns when the transmitter becomes idle; `None` if it is idle at `now`.
     #[inline]
     pub fn busy_until(&self, now: Time) -> Option<Time> {
-        self.serializer.busy_until(now)
+        (self.free_at > now).then_some(self.free_at)
     }
 
     /// Returns the end of serialisation of a frame of `length` bytes that starts at `now`.
@@ -295,18 +295,26 @@ impl Transmitter {
         now + self.rate.tx_time(Bytes::new(u64::from(length)))
     }
 
+    /// Serialises a frame of `length` bytes, at `now` or after the frames before it. Returns when its last bit
+    /// arrives.
+    #[inline]
+    fn serialize(&mut self, now: Time, length: Bytes) -> Time {
+        self.free_at = self.free_at.max(now) + self.rate.tx_time(length);
+        self.free_at + self.delay
+    }
+
     /// Starts to serialise `packet`. The transmitter must be idle.
     #[inline]
     pub fn send(&mut self, now: Time, packet: Box<Packet>) {
         let length = Bytes::new(u64::from(packet.len()));
         self.sent += length;
-        let arrival = self.serializer.send(now, length, self.rate) + self.delay;
+        let arrival = self.serialize(now, length);
         self.outgoing.push_back(InFlight { arrival, sent_at: now, frame: packet });
     }
 
     /// Sends a PFC frame ahead of all queued frames, after the frame that is being serialised.
     pub fn send_pfc(&mut self, now: Time, frame: PfcFrame) {
-        let arrival = self.serializer.send(now, PFC_FRAME, self.rate) + self.delay;
+        let arrival = self.serialize(now, PFC_FRAME);
         self.outgoing_pfc.push_back(InFlight { arrival, sent_at: now, frame });
     }
 

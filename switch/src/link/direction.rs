@@ -2,7 +2,6 @@
 
 use super::LinkParameters;
 use super::random::RandomBits;
-use super::serializer::Serializer;
 use crate::drops::PacketCount;
 use crate::packet::{Packet, PacketPool};
 use rand::SeedableRng;
@@ -71,7 +70,8 @@ impl LinkCounters {
 /// delay: the channel then adds loss, jitter, reordering, duplication and corruption.
 #[derive(Debug)]
 pub struct LinkChannel<R = Pcg64Mcg> {
-    transmitter: Serializer,
+    /// End of the last serialisation; in the past if the transmitter is idle.
+    free_at: Time,
     /// The latest arrival among the frames that were not reordered: later frames do not arrive before it.
     latest_arrival: Time,
     /// Sorted by arrival; frames with equal arrivals in the order of sending.
@@ -112,7 +112,7 @@ impl<R: RandomBits> LinkChannel<R> {
     /// Creates an idle direction that draws from `random`.
     pub fn new(random: R) -> LinkChannel<R> {
         LinkChannel {
-            transmitter: Serializer::default(),
+            free_at: Time::ZERO,
             latest_arrival: Time::ZERO,
             in_flight: VecDeque::new(),
             random,
@@ -169,15 +169,16 @@ impl<R: RandomBits> LinkChannel<R> {
             return Err(LinkDrop::Down);
         }
         let Some(rate) = link.rate else {
-            self.transmitter = Serializer::default();
+            self.free_at = Time::ZERO;
             return Ok(now);
         };
         let len = Bytes::new(u64::from(len));
-        let backlog = rate.bytes_in(self.transmitter.backlog(now));
+        let backlog = rate.bytes_in(self.free_at.saturating_sub(now));
         if backlog + len > link.queue {
             return Err(LinkDrop::QueueFull);
         }
-        Ok(self.transmitter.send(now, len, rate))
+        self.free_at = self.free_at.max(now) + rate.tx_time(len);
+        Ok(self.free_at)
     }
 
     /// Returns the arrival time of a frame whose serialisation ends at `sent`.
@@ -235,7 +236,7 @@ impl<R: RandomBits> LinkChannel<R> {
         while let Some(in_flight) = self.in_flight.pop_front() {
             pool.put(in_flight.frame);
         }
-        self.transmitter = Serializer::default();
+        self.free_at = Time::ZERO;
         self.restart_order();
     }
 
