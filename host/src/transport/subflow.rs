@@ -6,9 +6,7 @@ use super::seq::{MAX_WINDOW, unwrap_seq};
 use crate::config::ResolvedTransport;
 use crate::event::SubflowInfo;
 use crate::scheme::{Decision, LossRecovery, Needs, RecoveryState};
-use crate::wire::{
-    Ecn, Flags, FrameRepr, HEADERS_LEN, PacketKind, RecordFormat, patch_data, patch_format, patch_grant,
-};
+use crate::wire::{Ecn, Flags, FrameRepr, HEADERS_LEN, PacketKind, RecordFormat, WeirRepr};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Consecutive timeouts after which a path counts as dead. One is not enough: it may be congestion, and after it a
@@ -23,7 +21,7 @@ const DEAD_AFTER_TIMEOUTS: u32 = 2;
 pub(super) struct Subflow {
     /// Headers of full DATA packets.
     repr: FrameRepr,
-    /// `repr` in wire format, copied for each full packet.
+    /// `repr` in wire format, copied for each full packet, which differs from it only in the Weir header.
     full_headers: [u8; HEADERS_LEN],
 
     /// First byte not acknowledged.
@@ -285,23 +283,25 @@ impl Subflow {
     ) {
         let now = departure.now;
         let ecn = if departure.is_marked { Ecn::Ce } else { self.repr.ecn };
-        if segment.payload == self.max_payload() && ecn == self.repr.ecn {
-            *out = self.full_headers;
-        } else {
-            FrameRepr { payload_len: segment.payload, ecn, ..self.repr }.emit(&[], out);
-        }
         let start = if segment.seq == 0 { Flags::START } else { Flags::NONE };
-        patch_data(
-            out,
-            self.repr.weir.flags | segment.flags | start,
-            segment.seq as u32,
-            wire_timestamp(now),
-        );
+        let mut weir = WeirRepr {
+            flags: self.repr.weir.flags | segment.flags | start,
+            seq: segment.seq as u32,
+            timestamp: wire_timestamp(now),
+            grant: grant.unwrap_or(0),
+            ..self.repr.weir
+        };
         if segment.requests_congested_only {
-            patch_format(out, self.repr.weir.format.union(RecordFormat::CONGESTED));
+            weir.format = weir.format.union(RecordFormat::CONGESTED);
         }
-        if let Some(grant) = grant {
-            patch_grant(out, grant);
+        if segment.payload == self.max_payload() && ecn == self.repr.ecn {
+            // Full packets differ only in the Weir header: no checksum covers it.
+            *out = self.full_headers;
+            if let Some(weir_header) = out.last_chunk_mut() {
+                weir.emit(weir_header);
+            }
+        } else {
+            FrameRepr { payload_len: segment.payload, ecn, weir, ..self.repr }.emit(&[], out);
         }
         self.pacer.on_sent(departure.due, segment.frame_len());
         self.arm_rto(now);
@@ -310,11 +310,15 @@ impl Subflow {
     /// Writes the headers of a probe with the sequence number `number`: a packet of this subflow without payload.
     /// Probes are paced like DATA.
     pub(super) fn emit_probe(&mut self, now: Time, number: u32, out: &mut [u8; HEADERS_LEN]) {
-        let mut repr = FrameRepr { payload_len: 0, ..self.repr };
-        repr.weir.kind = PacketKind::Probe;
+        let weir = WeirRepr {
+            kind: PacketKind::Probe,
+            flags: Flags::TELEMETRY,
+            seq: number,
+            timestamp: wire_timestamp(now),
+            ..self.repr.weir
+        };
         // Cannot fail: `out` has room for all headers.
-        repr.emit(&[], out);
-        patch_data(out, Flags::TELEMETRY, number, wire_timestamp(now));
+        FrameRepr { payload_len: 0, weir, ..self.repr }.emit(&[], out);
         self.pacer.on_sent(now, HEADERS_LEN as u32);
     }
 

@@ -1,10 +1,9 @@
 use super::checksum::internet_checksum;
 use super::ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
-use super::int::RecordFormat;
 use super::ipv4::{Ecn, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
-use super::layout::{ETHERNET_LEN, HEADERS_LEN, IPV4_LEN, MAX_HOPS, UDP_LEN, WEIR_LEN, write_at};
+use super::layout::{ETHERNET_LEN, HEADERS_LEN, IPV4_LEN, MAX_HOPS, UDP_LEN, WEIR_LEN};
 use super::udp::{UdpRepr, UdpView};
-use super::weir::{Flags, PacketKind, WeirRepr, WeirView};
+use super::weir::{PacketKind, WeirRepr, WeirView};
 use crate::drops::DropReason;
 use std::net::Ipv4Addr;
 
@@ -210,26 +209,4 @@ impl FrameRepr {
         rest.copy_from_slice(records);
         Some(head_len)
     }
-}
-
-/// Overwrites the fields of DATA headers that differ between packets. No checksum needs an update: the UDP checksum is
-/// unused, and the IPv4 checksum does not cover these fields. The offsets here and below are those of
-/// [`WeirRepr::emit`].
-pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: Flags, seq: u32, timestamp: u32) {
-    let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
-    weir[1] = flags.0;
-    write_at(weir, 12, seq.to_be_bytes());
-    write_at(weir, 16, timestamp.to_be_bytes());
-}
-
-/// Overwrites the record format in DATA headers.
-pub(crate) fn patch_format(head: &mut [u8; HEADERS_LEN], format: RecordFormat) {
-    let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
-    weir[3] = format.bits();
-}
-
-/// Overwrites the grant field in DATA headers.
-pub(crate) fn patch_grant(head: &mut [u8; HEADERS_LEN], grant: u32) {
-    let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
-    write_at(weir, 20, grant.to_be_bytes());
 }

@@ -20,7 +20,6 @@ pub use announcement::{
 pub use checksum::internet_checksum;
 pub use ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
 pub use frame::{Direction, FrameRepr, FrameView, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT};
-pub(crate) use frame::{patch_data, patch_format, patch_grant};
 pub use int::{
     INT_RECORD_LEN, IntRecord, MAX_CUSTOM_RECORD_LEN, MAX_RECORD_LEN, QUEUE_FIELD_LEN, RecordFormat,
 };
