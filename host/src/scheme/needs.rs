@@ -3,7 +3,7 @@
 use crate::capabilities::{Capabilities, Capability};
 use crate::parameter::ParameterValue;
 use crate::suggest::did_you_mean;
-use crate::wire::RecordFormat;
+use crate::wire::{Ecn, RecordFormat};
 use std::fmt;
 use std::str::FromStr;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
@@ -219,6 +219,11 @@ impl Needs {
             express_max_size: None,
             transport: TransportNeeds::default(),
         }
+    }
+
+    /// Returns the ECN field of DATA packets.
+    pub(crate) fn data_ecn(&self) -> Ecn {
+        if self.ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct }
     }
 
     /// Returns whether the grant field of ACKs has the path id of the acknowledged DATA.

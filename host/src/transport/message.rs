@@ -2,11 +2,11 @@ use super::range_set::RangeSet;
 use super::requests::PacketRequests;
 use super::seq::MAX_WINDOW;
 use super::subflow::{AckOutcome, Departure, Segment, Subflow};
-use crate::config::ResolvedTransport;
+use crate::config::{HostConfig, ResolvedTransport};
 use crate::event::{Announcement, FlowError, FlowInfo, FlowSpec, OpenError, SubflowInfo, subflow_port};
 use crate::priority::Priority;
 use crate::scheme::{Decision, MultipathSender, Needs, SendingRate};
-use crate::wire::{Flags, FrameRepr, HEADERS_LEN};
+use crate::wire::{Flags, FrameRepr, HEADERS_LEN, PacketKind, WeirRepr};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -348,5 +348,35 @@ impl OutboundMessage {
 
     pub(super) fn subflow_info(&self, index: usize) -> Option<SubflowInfo> {
         Some(self.subflows.get(index)?.info(self.is_active(index)))
+    }
+}
+
+/// Returns the headers of the full DATA packets of a message, with `tokens` deflection tokens.
+pub(super) fn data_repr(
+    config: &HostConfig,
+    spec: &FlowSpec,
+    needs: &Needs,
+    tokens: u8,
+    payload_len: u32,
+) -> FrameRepr {
+    // A message of unknown size is not short.
+    let is_at_most = |max_size| spec.size.is_some_and(|size| size <= max_size);
+    let is_express = needs.express_max_size.is_some_and(is_at_most);
+    FrameRepr {
+        source_mac: config.mac,
+        destination_mac: spec.next_hop_mac,
+        source: config.addr,
+        destination: spec.peer,
+        dscp: config.data_class,
+        ecn: needs.data_ecn(),
+        entropy_port: spec.entropy_port,
+        weir: WeirRepr {
+            flags: if is_express { Flags::EXPRESS } else { Flags::NONE },
+            tokens,
+            format: needs.records,
+            message: spec.message,
+            ..WeirRepr::of(PacketKind::Data)
+        },
+        payload_len,
     }
 }

@@ -21,7 +21,6 @@ mod inbound_message;
 mod lru;
 mod message;
 mod message_table;
-mod open;
 mod outbound;
 mod pacer;
 mod peers;

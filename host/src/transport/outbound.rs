@@ -1,7 +1,6 @@
 use super::deadlines::Deadlines;
 use super::id_map::IdMap;
-use super::message::OutboundMessage;
-use super::open;
+use super::message::{OutboundMessage, data_repr};
 use super::peers::PeerPacers;
 use super::ready::ReadyQueues;
 use super::requests::PacketRequests;
@@ -102,9 +101,14 @@ impl Outbound {
         config: &HostConfig,
         resolved: &ResolvedTransport,
     ) -> Result<Key, OpenError> {
-        open::validate(spec, &self.by_message)?;
+        if self.by_message.contains_key(&spec.message) {
+            return Err(OpenError::MessageInUse { message: spec.message });
+        }
+        if spec.size == Some(Bytes::ZERO) {
+            return Err(OpenError::Empty { message: spec.message });
+        }
         let tokens = self.deflection.map_or(0, |deflection| deflection.tokens_of(spec.size));
-        let repr = open::data_repr(config, spec, &self.needs, tokens, resolved.max_payload);
+        let repr = data_repr(config, spec, &self.needs, tokens, resolved.max_payload);
         let requests = PacketRequests::new(self.needs.telemetry, self.uses_credits);
         let control = config.scheme.multipath_sender(&self.params);
         let message = OutboundMessage::new(now, spec, repr, resolved, self.subflows, requests, control);

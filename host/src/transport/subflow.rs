@@ -1,4 +1,3 @@
-use super::open;
 use super::pacer::Pacer;
 use super::reno::NewReno;
 use super::rto::Rto;
@@ -214,9 +213,13 @@ impl Subflow {
         Decision { window: Bytes::new(self.window), rate: self.rate(), timer: None }
     }
 
-    /// Updates headers and timeouts after a scheme change. The headers fit, as in [`new`](Self::new).
+    /// Updates headers and timeouts after a scheme change. The headers fit, as in [`new`](Self::new). Tokens and class stay
+    /// as they were when the message was opened: switches find the entry of a deflected message by its tokens, and packets
+    /// in another class would overtake earlier ones.
     pub(super) fn update_for_scheme(&mut self, needs: &Needs, resolved: &ResolvedTransport) {
-        open::update_for_scheme(&mut self.repr, needs, resolved.max_payload);
+        self.repr.ecn = needs.data_ecn();
+        self.repr.weir.format = needs.records;
+        self.repr.payload_len = resolved.max_payload;
         self.repr.emit(&[], &mut self.full_headers);
         self.rto.set_bounds(resolved.rto);
     }
