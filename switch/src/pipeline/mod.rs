@@ -2,6 +2,13 @@
 //!
 //! A pipeline has no ports, no queues and no clock: [`crate::engine`] provides them. The header vector of a packet
 //! consists of slots, words of 64 bits; a header has a block of consecutive slots.
+//!
+//! A program runs on an interpreter or, with [`Engine::Compiled`], as machine code that was generated when it was
+//! loaded: one function for ingress (parser, checksums, control) and one for egress (control, checksums, deparser).
+//! Both do to the frame and to the state of the switch what the P4 program says, and give the same verdict;
+//! `differential_tests` compares them packet by packet. Machine code differs in what it leaves in the header vector: it
+//! extracts only the fields that the program uses, and from ingress to egress a packet keeps only the words that egress
+//! reads. What it cannot do it leaves to the interpreter (`NativeResult`).
 
 mod api_types;
 mod custom_crc;
@@ -143,9 +150,9 @@ impl Pipeline {
         self.finish_ingress(outcome, packet, meta, effects, tracer)
     }
 
-    /// Runs the machine code of ingress, if the program has it and the packet is not traced.
-    /// [`Pipeline::finish_ingress`] must follow, with the result; after [`NativeResult::Done`] it only
-    /// returns the verdict.
+    /// Runs the machine code of ingress, if the program has it and the packet is not traced: parses the packet, verifies
+    /// its checksums, applies the control and decides where the packet goes. [`Pipeline::finish_ingress`] must follow, with
+    /// the result; after [`NativeResult::Done`] it only returns the verdict.
     #[inline(always)]
     pub(crate) fn start_ingress<T: Tracer>(
         &mut self,
@@ -280,9 +287,9 @@ impl Pipeline {
         self.finish_egress(outcome, packet, meta, effects, tracer)
     }
 
-    /// Runs the machine code of egress, if the program has it and the packet is not traced.
-    /// [`Pipeline::finish_egress`] must follow, with the result; after [`NativeResult::Done`] it only returns
-    /// the verdict.
+    /// Runs the machine code of egress, if the program has it and the packet is not traced: applies the control, updates
+    /// checksums and writes the headers in front of the payload. [`Pipeline::finish_egress`] must follow, with the result;
+    /// after [`NativeResult::Done`] it only returns the verdict.
     #[inline(always)]
     pub(crate) fn start_egress<T: Tracer>(
         &mut self,
