@@ -30,7 +30,7 @@ pub(super) struct Args {
     thrift: ThriftArgs,
 
     /// Bytes of a full frame on the wire
-    #[arg(long, value_name = "SIZE", default_value = "1518B")]
+    #[arg(long, value_name = "SIZE", default_value_t = weir_host::DEFAULT_MTU)]
     frame: Bytes,
 
     /// Queue capacity in packets; BMv2's default is 64

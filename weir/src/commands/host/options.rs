@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_agent::{AgentError, DEFAULT_MAX_SPIN, Interface, StartAt};
 use weir_experiment::SchemeEntry;
 use weir_experiment::file::{RecoverySpec, TransportSpec};
+use weir_experiment::rng::mix;
 use weir_host::wire::MacAddr;
 use weir_host::{DEFAULT_INITIAL_RTO, DEFAULT_MIN_RTO, DEFAULT_USER_TIMEOUT};
 use weir_testbed::host_setup::HostSetup;
@@ -244,14 +245,10 @@ impl HostOptions {
     }
 }
 
-/// Returns a message id that an earlier run is unlikely to have used: time and pid, mixed by the finaliser of
-/// SplitMix64.
+/// Returns a message id that an earlier run is unlikely to have used: time and pid, mixed.
 pub(super) fn fresh_message_id() -> u32 {
     let unix_time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut mixed = unix_time.as_nanos() as u64 ^ u64::from(std::process::id()) << 40;
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed >> 32) as u32
+    (mix(unix_time.as_nanos() as u64 ^ u64::from(std::process::id()) << 40) >> 32) as u32
 }
 
 #[cfg(test)]

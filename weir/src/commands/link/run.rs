@@ -52,7 +52,7 @@ pub(super) struct Args {
     bmv2: Vec<Bmv2Switch>,
 
     /// Length of a full frame at these ports
-    #[arg(long, value_name = "SIZE", default_value = "1518B", requires = "bmv2")]
+    #[arg(long, value_name = "SIZE", default_value_t = weir_host::DEFAULT_MTU, requires = "bmv2")]
     frame: Bytes,
 
     #[command(flatten)]
