@@ -25,8 +25,11 @@ impl<T> ReadyQueues<T> {
 
     /// Sets which priorities PFC pauses.
     pub(super) fn set_paused(&mut self, is_paused: impl Fn(Priority) -> bool) {
-        let bit = |priority| u8::from(is_paused(priority)) << priority as u8;
-        self.paused = Priority::ALL.into_iter().map(bit).sum();
+        let mut paused = 0;
+        for priority in Priority::ALL {
+            paused |= u8::from(is_paused(priority)) << priority as u8;
+        }
+        self.paused = paused;
     }
 
     pub(super) fn is_paused(&self, priority: Priority) -> bool {

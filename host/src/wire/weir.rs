@@ -259,6 +259,7 @@ impl WeirRepr {
         }
     }
     /// Writes the header. Only the low bits of narrow fields are used.
+    #[inline]
     pub fn emit(&self, out: &mut [u8; WEIR_LEN]) {
         out[0] = VERSION << 4 | self.kind as u8;
         out[1] = self.flags.0;

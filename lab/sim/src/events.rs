@@ -51,6 +51,7 @@ pub const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
 const UNSEQUENCED: u64 = 1 << 63;
 
 impl Event {
+    #[inline]
     fn pack(self) -> u64 {
         let (kind, index) = match self {
             Event::Arrival(i) => (0, i),
@@ -68,6 +69,7 @@ impl Event {
         (u64::from(index) << KIND_BITS) | kind
     }
 
+    #[inline]
     fn unpack(word: u64) -> Event {
         let index = ((word >> KIND_BITS) as u32) & MAX_INDEX;
         match word & ((1 << KIND_BITS) - 1) {

@@ -167,6 +167,7 @@ impl Process {
         self.now = now;
     }
 
+    #[inline]
     fn node(&self, node: LocalNode) -> Node {
         match node {
             LocalNode::Switch(index) => Node::Switch(self.switches[index as usize].ix),
