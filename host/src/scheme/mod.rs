@@ -58,6 +58,8 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender>;
     /// Creates the receiver half of a host. The parameters describe the host itself.
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
+    /// Returns the names of the gauges that senders report ([`Sender::gauges`]).
+    fn gauges(&self) -> Vec<&'static str>;
 }
 
 /// A congestion control scheme: its parameters, its needs and its sender half.
@@ -185,22 +187,20 @@ impl<S: Scheme> SchemeConfig for S {
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
         Scheme::receiver(self, host)
     }
-}
-
-/// Returns the names of the gauges that senders of `scheme` report.
-pub fn gauge_names(scheme: &dyn SchemeConfig) -> Vec<&'static str> {
-    // The names do not depend on the flow, so any valid one will do.
-    let flow = FlowParams {
-        nic_rate: Bandwidth::from_gbps(100),
-        base_rtt: Time::from_us(10),
-        payload: Bytes::from_kb(1),
-        tick: Time::from_ns(1),
-        record: RecordFields::default(),
-        subflows: None,
-    };
-    let mut names = Vec::new();
-    scheme.multipath_sender(&flow).gauges(&mut |name, _| names.push(name));
-    names
+    fn gauges(&self) -> Vec<&'static str> {
+        // The names do not depend on the flow, so any valid one will do.
+        let flow = FlowParams {
+            nic_rate: Bandwidth::from_gbps(100),
+            base_rtt: Time::from_us(10),
+            payload: Bytes::from_kb(1),
+            tick: Time::from_ns(1),
+            record: RecordFields::default(),
+            subflows: None,
+        };
+        let mut names = Vec::new();
+        Scheme::multipath_sender(self, &flow).gauges(&mut |name, _| names.push(name));
+        names
+    }
 }
 
 /// Returns the declaration of a scheme's parameter.

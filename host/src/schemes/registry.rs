@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Creates a scheme with default parameters.
-type MakeScheme = fn() -> Box<dyn SchemeConfig>;
+type MakeScheme = Arc<dyn Fn() -> Box<dyn SchemeConfig> + Send + Sync>;
 
 /// The schemes that experiment files, policies and agents may name.
 ///
@@ -57,13 +57,24 @@ impl Registry {
     /// A scheme of that name is already registered.
     #[must_use]
     #[track_caller]
-    pub fn with<S: Scheme>(mut self) -> Registry {
-        assert!(
-            self.names().all(|name| name != S::NAME),
-            "a scheme named \"{}\" is already registered",
-            S::NAME
-        );
-        self.schemes.push(|| Box::new(S::default()));
+    pub fn with<S: Scheme>(self) -> Registry {
+        self.with_factory(|| Box::new(S::default()))
+    }
+
+    /// Adds the scheme that `make` creates with default parameters.
+    ///
+    /// # Panics
+    ///
+    /// A scheme of that name is already registered.
+    #[must_use]
+    #[track_caller]
+    pub fn with_factory(
+        mut self,
+        make: impl Fn() -> Box<dyn SchemeConfig> + Send + Sync + 'static,
+    ) -> Registry {
+        let new = make().name();
+        assert!(self.names().all(|name| name != new), "a scheme named \"{new}\" is already registered");
+        self.schemes.push(Arc::new(make));
         self
     }
 

@@ -19,9 +19,7 @@ use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_controller::{Routes, verify_channels};
 use weir_host::policy::PolicyConfig;
-use weir_host::scheme::{
-    BUILTIN_GAUGES, Deflection, LossRecovery, QueueThreshold, SchemeConfig, gauge_names,
-};
+use weir_host::scheme::{BUILTIN_GAUGES, Deflection, LossRecovery, QueueThreshold, SchemeConfig};
 use weir_host::suggest::did_you_mean;
 use weir_host::switch_profile::SwitchProfile;
 use weir_units::{Bandwidth, Time};
@@ -167,7 +165,7 @@ impl Experiment {
             return Vec::new();
         }
         let configs = std::iter::once(&scheme.config).chain(self.scheme_overrides.values());
-        let all = BUILTIN_GAUGES.into_iter().chain(configs.flat_map(|config| gauge_names(&**config)));
+        let all = BUILTIN_GAUGES.into_iter().chain(configs.flat_map(|config| config.gauges()));
         let mut quantities = Vec::new();
         for name in all.filter(|name| requested.iter().any(|asked| asked == name || asked == ALL_QUANTITIES))
         {
@@ -183,7 +181,7 @@ impl Experiment {
     pub(super) fn check_sender_quantities(&self) -> Result<(), (String, String)> {
         let configs = self.schemes.iter().map(|scheme| &scheme.config).chain(self.scheme_overrides.values());
         let mut known = BUILTIN_GAUGES.to_vec();
-        known.extend(configs.flat_map(|config| gauge_names(&**config)));
+        known.extend(configs.flat_map(|config| config.gauges()));
         known.push(ALL_QUANTITIES);
         let mut listed = BTreeSet::new();
         known.retain(|name| listed.insert(*name));
