@@ -3,6 +3,7 @@
 
 mod errors;
 mod run;
+mod scheme;
 mod sweep;
 mod table;
 
@@ -14,6 +15,8 @@ mod _weir {
     use super::errors::{InputError, WorkError};
     #[pymodule_export]
     use super::run::{Run, load, run};
+    #[pymodule_export]
+    use super::scheme::{Ack, Flow, Hop, Loss, RateNotice};
     #[pymodule_export]
     use super::sweep::{FinishedSweep, sweep, write_run_files};
     #[pymodule_export]

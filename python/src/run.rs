@@ -1,6 +1,7 @@
 //! Runs an experiment, and provides its results.
 
 use crate::errors::{WorkError, experiment_error, input_error, run_error};
+use crate::scheme::{self, Failure};
 use crate::table::{self, Table};
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
@@ -11,7 +12,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_experiment::backend::Error;
 use weir_experiment::results::Results;
-use weir_experiment::{Backend, Catalogue, Experiment, ExperimentError, Observer, Progress};
+use weir_experiment::{Backend, Catalogue, Experiment, ExperimentError, Observer, Progress, Scheme};
+use weir_host::schemes::Registry;
 use weir_report::load::load as read;
 use weir_report::sweep::pool::cores;
 use weir_report::{CheckpointWriter, CheckpointingObserver, RunDir, describe, page, tables};
@@ -132,37 +134,99 @@ impl Run {
 }
 
 /// Runs an experiment in virtual time; called by `weir.run`. `source` is a path, or `None` and the text of an
-/// experiment.
+/// experiment, and `classes` are the schemes in Python that are in the run and those that the experiment may name.
 #[pyfunction]
-#[pyo3(signature = (source, overrides, seed, schemes, jobs, dir, progress))]
+#[pyo3(signature = (source, classes, overrides, seed, schemes, jobs, dir, progress))]
 #[expect(clippy::too_many_arguments, reason = "one for each argument of weir.run")]
 pub(crate) fn run(
     py: Python<'_>,
     source: (Option<PathBuf>, String),
+    classes: (Vec<Bound<'_, PyAny>>, Vec<Bound<'_, PyAny>>),
     overrides: Vec<String>,
     seed: Option<u64>,
-    schemes: Vec<String>,
+    schemes: Vec<Choice>,
     jobs: Option<usize>,
     dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
-    let catalogue = Catalogue::builtin();
-    let experiment = match &source {
-        (Some(file), _) => Experiment::load_with(&catalogue, file, &overrides, seed),
-        (None, text) => {
-            Experiment::parse_with(&catalogue, text, "experiment", "experiment", &overrides, seed)
-                .map_err(ExperimentError::without_position)
-        }
+    let (registry, failure) = scheme::registry(py, &classes.0, &classes.1)?;
+    let catalogue = Catalogue { schemes: registry, ..Catalogue::builtin() };
+    let read = |overrides: &[String]| {
+        let experiment = match &source {
+            (Some(file), _) => Experiment::load_with(&catalogue, file, overrides, seed),
+            (None, text) => {
+                Experiment::parse_with(&catalogue, text, "experiment", "experiment", overrides, seed)
+                    .map_err(ExperimentError::without_position)
+            }
+        };
+        experiment.map_err(|error| experiment_error(py, error))
     };
-    let mut experiment = experiment.map_err(|error| experiment_error(py, error))?;
-    if !schemes.is_empty() {
-        experiment.retain_schemes(&schemes).map_err(|error| experiment_error(py, error))?;
-    }
+    let labels: Vec<String> = schemes.iter().filter_map(Choice::label).collect();
+    let experiment = if labels.len() == schemes.len() {
+        let mut experiment = read(&overrides)?;
+        if !labels.is_empty() {
+            experiment.retain_schemes(&labels).map_err(|error| experiment_error(py, error))?;
+        }
+        experiment
+    } else {
+        // Other keys may name quantities of schemes that are not in the file.
+        let (of_schemes, mut others): (Vec<_>, Vec<_>) = overrides
+            .into_iter()
+            .partition(|text| text.starts_with("schemes=") || text.starts_with("schemes."));
+        let list = scheme_list(py, &schemes, || read(&of_schemes))?;
+        others.push(format!("schemes={list}"));
+        read(&others)?
+    };
     let run_dir = dir.as_deref().map(RunDir::at).transpose().map_err(|error| run_error(py, error.into()))?;
     warn(py, &experiment.warnings())?;
-    let jobs = jobs.unwrap_or_else(cores);
-    let callback = ProgressCallback { progress, raised: None, last_call: Instant::now() };
-    py.detach(|| run_detached(&experiment, run_dir, dir, jobs, callback))
+    let is_python = |scheme: &Scheme| !Registry::builtin().names().any(|name| name == scheme.config.name());
+    let uses_python = experiment.schemes.iter().any(is_python);
+    let jobs = if uses_python { 1 } else { jobs.unwrap_or_else(cores) };
+    let callback = ProgressCallback { progress, failure, raised: None, last_call: Instant::now() };
+    let run = || run_experiment(&experiment, run_dir, dir, jobs, callback);
+    // A run on one thread is this thread's. It keeps the interpreter, which its schemes would ask for with each ACK.
+    if uses_python { run() } else { py.detach(run) }
+}
+
+/// A choice of the argument `schemes`.
+#[derive(FromPyObject)]
+pub(crate) enum Choice {
+    /// A scheme of the experiment, by label.
+    Label(String),
+    /// Another scheme: an entry of the key `schemes`, as JSON.
+    Entry((String,)),
+}
+
+impl Choice {
+    fn label(&self) -> Option<String> {
+        match self {
+            Choice::Label(label) => Some(label.clone()),
+            Choice::Entry(_) => None,
+        }
+    }
+}
+
+/// Returns the value of the key `schemes` for these choices, of which labels are those of the experiment that `read` returns.
+fn scheme_list(
+    py: Python<'_>,
+    choices: &[Choice],
+    read: impl Fn() -> PyResult<Experiment>,
+) -> PyResult<String> {
+    let labels: Vec<String> = choices.iter().filter_map(Choice::label).collect();
+    let mut known = Vec::new();
+    if !labels.is_empty() {
+        let mut experiment = read()?;
+        experiment.retain_schemes(&labels).map_err(|error| experiment_error(py, error))?;
+        known = experiment.spec.schemes;
+    }
+    let entries = choices.iter().map(|choice| match choice {
+        Choice::Entry((entry,)) => entry.clone(),
+        Choice::Label(label) => {
+            let entry = known.iter().find(|entry| entry.label == *label);
+            serde_json::to_string(&entry).expect("plain data serialises")
+        }
+    });
+    Ok(format!("[{}]", entries.collect::<Vec<_>>().join(", ")))
 }
 
 /// Issues Python warnings, which programs can turn off or into errors.
@@ -177,8 +241,8 @@ pub(crate) fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
     })
 }
 
-/// Runs a checked experiment without holding the GIL.
-fn run_detached(
+/// Runs a checked experiment.
+fn run_experiment(
     experiment: &Experiment,
     run_dir: Option<RunDir>,
     dir: Option<PathBuf>,
@@ -189,13 +253,13 @@ fn run_detached(
     let description = describe(experiment, &[]);
     let Some(run_dir) = run_dir else {
         let outcome = Simulation::new(jobs).run(experiment, &mut callback).map_err(to_py_err)?;
-        return callback.raised.map_or(Ok(Run { results: outcome.results, description, dir }), Err);
+        return callback.raised().map_or(Ok(Run { results: outcome.results, description, dir }), Err);
     };
     let checkpoints =
         CheckpointWriter::new(run_dir, &description, experiment).map_err(|error| to_py_err(error.into()))?;
     let mut observer = CheckpointingObserver { inner: callback, checkpoints };
     let outcome = Simulation::new(jobs).run(experiment, &mut observer);
-    let CheckpointingObserver { inner: callback, checkpoints } = observer;
+    let CheckpointingObserver { inner: mut callback, checkpoints } = observer;
     let results = match outcome {
         Ok(outcome) => outcome.results,
         Err(error) => {
@@ -203,7 +267,7 @@ fn run_detached(
             return Err(to_py_err(error));
         }
     };
-    if let Some(raised) = callback.raised {
+    if let Some(raised) = callback.raised() {
         // The results so far are kept in `<dir>.partial`.
         checkpoints.keep_partial(&results).map_err(|error| to_py_err(error.into()))?;
         return Err(raised);
@@ -214,8 +278,10 @@ fn run_detached(
 
 /// Reads the directory of a run.
 #[pyfunction]
-pub(crate) fn load(py: Python<'_>, dir: PathBuf) -> PyResult<Run> {
-    let loaded = read(&dir, &Catalogue::builtin(), &[]).map_err(|error| input_error(py, error))?;
+pub(crate) fn load(py: Python<'_>, dir: PathBuf, classes: Vec<Bound<'_, PyAny>>) -> PyResult<Run> {
+    let (schemes, _) = scheme::registry(py, &[], &classes)?;
+    let catalogue = Catalogue { schemes, ..Catalogue::builtin() };
+    let loaded = read(&dir, &catalogue, &[]).map_err(|error| input_error(py, error))?;
     Ok(Run { results: loaded.results, description: loaded.description, dir: Some(dir) })
 }
 
@@ -223,6 +289,8 @@ pub(crate) fn load(py: Python<'_>, dir: PathBuf) -> PyResult<Run> {
 pub(crate) struct ProgressCallback {
     /// The function; called with the scheme's label and the completed share of its run.
     progress: Option<Py<PyAny>>,
+    /// The exception of a scheme.
+    failure: Failure,
     /// The exception that ended the run.
     raised: Option<PyErr>,
     /// Time of the last call into Python.
@@ -232,11 +300,16 @@ pub(crate) struct ProgressCallback {
 impl ProgressCallback {
     /// Minimum interval between calls into Python.
     const INTERVAL: Duration = Duration::from_millis(100);
+
+    /// Returns the exception that ended the run.
+    fn raised(&mut self) -> Option<PyErr> {
+        self.raised.take().or_else(|| self.failure.take())
+    }
 }
 
 impl Observer for ProgressCallback {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-        if self.raised.is_some() {
+        if self.raised.is_some() || self.failure.is_set() {
             return ControlFlow::Break(());
         }
         if self.last_call.elapsed() < ProgressCallback::INTERVAL {

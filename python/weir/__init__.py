@@ -20,9 +20,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from . import _weir
-from ._weir import InputError, Run, Sweep, Table, WorkError, load
+from . import scheme as _scheme
+from ._weir import Ack, Flow, Hop, InputError, Loss, RateNotice, Run, Sweep, Table, WorkError
+from .scheme import Decision, Parameter, Scheme
 
-__all__ = ["InputError", "Run", "Sweep", "Table", "WorkError", "load", "run", "sweep"]
+__all__ = [
+    "Ack",
+    "Decision",
+    "Flow",
+    "Hop",
+    "InputError",
+    "Loss",
+    "Parameter",
+    "RateNotice",
+    "Run",
+    "Scheme",
+    "Sweep",
+    "Table",
+    "WorkError",
+    "load",
+    "run",
+    "sweep",
+]
 
 Experiment = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -32,7 +51,7 @@ def run(
     *positional: Any,
     set: Mapping[str, Any] | None = None,
     seed: int | None = None,
-    schemes: Iterable[str] | None = None,
+    schemes: Iterable[str | type[Scheme] | Mapping[str, Any]] | None = None,
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Callable[[str, float], object] | None = None,
@@ -40,24 +59,31 @@ def run(
     """Runs an experiment in virtual time and returns its results.
 
     ``experiment`` is the path of a file, or a dictionary with the same keys. ``set`` overrides keys, for example
-    ``{"flows.1.start": "200us"}`` (list indices from 0). ``schemes`` selects schemes by label (default: all); they run on
-    ``jobs`` threads (default: one per core). ``out`` is a directory for the files that ``weir run --out`` writes.
+    ``{"flows.1.start": "200us"}`` (list indices from 0). ``schemes`` selects schemes by label (default: all), and adds
+    classes (``weir.Scheme``) and entries such as ``{"scheme": Mine, "set": {"gain": 0.5}, "label": "slow"}``. They run on
+    ``jobs`` threads (default: one per core; schemes in Python on one). ``out`` is a directory for the files that ``weir run --out`` writes.
     ``progress`` is called about ten times a second with a scheme's label and the completed share of its run.
 
     Raises InputError if the experiment is invalid, WorkError if the run failed, and exceptions of ``progress``.
     Ctrl-C interrupts the run; with ``out``, the results so far are kept in ``<out>.partial``.
     """
     _only_keywords("run", positional)
+    chosen: list[type[Scheme]] = []
     path, text = None, ""
     if isinstance(experiment, Mapping):
-        text = _json("experiment", experiment)
+        text = _json("experiment", _named(experiment, chosen))
     else:
         path = _path("experiment", experiment)
+    choices = _choices(schemes, chosen)
+    assignments = _assignments(set if set is None else _named(set, chosen))
+    names = [scheme.name for scheme in chosen]
+    others = [scheme for name, scheme in _scheme.classes.items() if name not in names]
     return _weir.run(
         (path, text),
-        _assignments(set),
+        (chosen, others),
+        assignments,
         _whole_number("seed", seed, 0),
-        _labels(schemes),
+        choices,
         _whole_number("jobs", jobs, 1),
         None if out is None else _path("out", out),
         progress,
@@ -122,6 +148,49 @@ def _file(experiment: Experiment) -> Iterator[str | os.PathLike[str]]:
         file.write(_json("experiment", {"name": "experiment"} | dict(experiment)))
         file.flush()
         yield file.name
+
+
+def load(dir: str | os.PathLike[str]) -> Run:
+    """Reads the directory of a run."""
+    return _weir.load(_path("dir", dir), list(_scheme.classes.values()))
+
+
+def _named(value: Any, chosen: list[type[Scheme]]) -> Any:
+    """Returns the value with the names of classes in place of the classes, which are added to ``chosen``."""
+    if isinstance(value, type) and issubclass(value, Scheme):
+        if any(other.name == value.name and other is not value for other in chosen):
+            raise InputError(f'schemes: two classes have the name "{value.name}"; set the attribute `name` of one')
+        if value not in chosen:
+            chosen.append(value)
+        return value.name
+    if isinstance(value, Mapping):
+        return {key: _named(entry, chosen) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_named(entry, chosen) for entry in value]
+    return value
+
+
+def _choices(schemes: Any, chosen: list[type[Scheme]]) -> list[str | tuple[str]]:
+    """Returns labels as they are, and other schemes as entries of the key ``schemes``, in tuples."""
+    if schemes is None or isinstance(schemes, str):
+        return list(_labels(schemes))
+    if isinstance(schemes, type | Mapping):
+        schemes = [schemes]
+    if not isinstance(schemes, Iterable):
+        return list(_labels(schemes))
+    choices: list[str | tuple[str]] = []
+    for scheme in schemes:
+        entry = _named(scheme, chosen)
+        if isinstance(scheme, str):
+            choices.append(scheme)
+        elif isinstance(scheme, Mapping) or isinstance(entry, str):
+            choices.append((_json("schemes", entry),))
+        else:
+            raise InputError(
+                "schemes: expected labels, classes derived from weir.Scheme, or entries such as"
+                f' {{"scheme": "hpcc", "label": "x"}}, found {scheme!r}'
+            )
+    return choices or list(_labels([]))
 
 
 def _labels(schemes: Iterable[str] | None) -> list[str]:

@@ -26,7 +26,7 @@ def run_one(task: Mapping[str, Any]) -> pyarrow.Table:
     """Ray task: runs one experiment and returns the files of its run directory as an Arrow table."""
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "run"
-        _weir.run((task["file"], ""), task["set"], task["seed"], task["schemes"], 1, out, None)
+        _weir.run((task["file"], ""), ([], []), task["set"], task["seed"], task["schemes"], 1, out, None)
         files = sorted(out.iterdir())
         contents = pyarrow.array([file.read_bytes() for file in files], pyarrow.large_binary())
         return pyarrow.table({"file": [file.name for file in files], "content": contents})

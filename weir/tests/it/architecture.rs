@@ -70,7 +70,7 @@ fn dependencies_point_one_way() {
         ),
         ("lab/report", &["units", "lab/experiment"]),
         ("testkit", &["units", "host"]),
-        ("python", &["units", "lab/experiment", "lab/sim", "lab/report"]),
+        ("python", &["units", "host", "lab/experiment", "lab/sim", "lab/report"]),
         (
             "weir",
             &[
