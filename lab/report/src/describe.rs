@@ -140,8 +140,11 @@ fn topology(experiment: &Experiment) -> String {
     let topology = &experiment.topology;
     let rate = range(topology.links.iter().map(|link| link.rate));
     let delay = range(topology.links.iter().map(|link| link.delay));
-    let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
-    format!("{switches} switches, {hosts} hosts, links of {rate} and {delay}")
+    let switches = match topology.switches.len() {
+        1 => "1 switch".to_owned(),
+        count => format!("{count} switches"),
+    };
+    format!("{switches}, {} hosts, links of {rate} and {delay}", topology.hosts.len())
 }
 
 /// Formats the common value, or minimum and maximum if the values differ.

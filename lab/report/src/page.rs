@@ -148,18 +148,24 @@ fn small_samples(results: &Results) -> Vec<String> {
 
 /// Returns the sentence about percentiles over few samples. `noun` is the name of a sample.
 fn sentence(noun: &str, few: &[(String, u64)]) -> Option<String> {
-    let min = few.iter().map(|(_, count)| *count).min()?;
+    /// Maximum number of names in the sentence: a comparison of runs has one for each scheme and run.
+    const MAX_LISTED: usize = 6;
+    let (fewest, min) = few.iter().min_by_key(|(_, count)| *count)?;
+    let max = few.iter().map(|(_, count)| *count).max()?;
     // Names of size classes have commas of their own.
     let (colon, separator) =
         if few.iter().any(|(name, _)| name.contains(',')) { (":", "; ") } else { ("", ", ") };
     let list: Vec<String> = few.iter().map(|(name, count)| format!("{name}{colon} {count}")).collect();
-    let also = match min < ENOUGH_FOR_P95 {
+    let also = match *min < ENOUGH_FOR_P95 {
         true => format!(", over fewer than {ENOUGH_FOR_P95} also p95"),
         false => String::new(),
     };
+    let list = match few.len() {
+        0..=MAX_LISTED => list.join(separator),
+        count => format!("{fewest}{colon} {min} and {} more, up to {max}", count - 1),
+    };
     Some(format!(
-        "Percentiles over fewer than {ENOUGH_FOR_P99} {noun}s ({}): p99 is close to the slowest {noun}{also}",
-        list.join(separator)
+        "Percentiles over fewer than {ENOUGH_FOR_P99} {noun}s ({list}): p99 is close to the slowest {noun}{also}"
     ))
 }
 
@@ -410,6 +416,9 @@ mod tests {
         }
         let sentence = small_samples(&results).remove(0);
         assert!(sentence.contains(&format!("fewer than 100 flows ({} 43):", results.order[0])), "{sentence}");
+        let many: Vec<(String, u64)> = (40..52).map(|count| (format!("a · seed={count}"), count)).collect();
+        let shortened = super::sentence("flow", &many).unwrap();
+        assert!(shortened.contains(" flows (a · seed=40 40 and 11 more, up to 51): p99"), "{shortened}");
         results.summary.schemes.get_mut(&results.order[1]).unwrap().fct.unfinished = 7;
         let notes = sample_notes(&results);
         assert!(

@@ -100,7 +100,7 @@ pub(super) fn resolve_flows(
             return Err(invalid(&key_path("start"), reason));
         }
         if let Some(stop) = flow.stop.filter(|&stop| stop <= flow.start) {
-            return Err(invalid(&key_path("stop"), format!("stop {stop} is not after start {}", flow.start)));
+            return Err(invalid(&key_path("stop"), format!("{stop} is not after `start`, {}", flow.start)));
         }
         let announced = flow.announces.iter().enumerate();
         let announced = announced.map(|(j, name)| host(key_path(&format!("announces[{j}]")), name));

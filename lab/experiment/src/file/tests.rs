@@ -139,11 +139,11 @@ fn errors_have_key_path_and_reason() {
         ),
         (
             &["flows.0.start=300us", "flows.0.stop=200us"],
-            &["flows[0].stop: stop 200us is not after start 300us"],
+            &["flows[0].stop: 200us is not after `start`, 300us"],
         ),
         (
             &["workload={kind: incast, senders: 2, size: 1B, start: 600us, stop: 500us}"],
-            &["workload.stop: stop 500us is not after start 600us"],
+            &["workload.stop: 500us is not after `start`, 600us"],
         ),
         (&["until_idle=yes"], &["until_idle: ", "expected true or false"]),
         (&["seed=-1"], &["seed: ", "expected a whole number, 0 or more"]),
@@ -292,11 +292,11 @@ fn errors_have_key_path_and_reason() {
         ),
         (
             &["workload={kind: permutation, start: 1ms}"],
-            &["workload.start: start 1ms is not before the end of the run (1ms)"],
+            &["workload.start: 1ms is not before the end of the run (1ms)"],
         ),
         (
             &["workload={kind: incast, senders: 2, size: 1B, to: h3, start: 2ms}"],
-            &["workload.start: start 2ms is not before the end of the run (1ms)"],
+            &["workload.start: 2ms is not before the end of the run (1ms)"],
         ),
         (
             &["workload={kind: incast, senders: 2, flows: 1, size: 1B}"],
@@ -360,7 +360,7 @@ fn errors_of_messages_are_located_at_the_key() {
     let with = |keys: &str| message(&format!("{GOOD}workload: {{kind: messages, {keys}}}\n"), &[]);
     let (size, start) = (with("load: 10%, size: 0B"), with("size: 1KB, load: 10%, start: 1ms"));
     assert_eq!(size, "x.yaml:10:45: workload.size: must be at least 1B");
-    assert_eq!(start, "x.yaml:10:57: workload.start: start 1ms is not before the end of the run (1ms)");
+    assert_eq!(start, "x.yaml:10:57: workload.start: 1ms is not before the end of the run (1ms)");
 }
 
 #[test]

@@ -65,10 +65,10 @@ impl WorkloadContext<'_> {
     /// If the range is empty.
     pub fn start_range(&self, start: Time, stop: Option<Time>) -> Result<Range<Time>, InvalidKey> {
         if let Some(stop) = stop.filter(|&stop| stop <= start) {
-            return Err(InvalidKey::new("stop", format!("stop {stop} is not after start {start}")));
+            return Err(InvalidKey::new("stop", format!("{stop} is not after `start`, {start}")));
         }
         if start >= self.duration {
-            let reason = format!("start {start} is not before the end of the run ({})", self.duration);
+            let reason = format!("{start} is not before the end of the run ({})", self.duration);
             return Err(InvalidKey::new("start", reason));
         }
         Ok(start..stop.unwrap_or(self.duration).min(self.duration))

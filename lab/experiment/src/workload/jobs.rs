@@ -55,7 +55,8 @@ impl Workload for JobsSpec {
         "clients send requests to servers, and start the next job when all have responded";
 
     fn title(&self) -> String {
-        format!("{} jobs of {} servers with {}", self.jobs, self.servers, self.response)
+        let jobs = if self.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", self.jobs) };
+        format!("{jobs} of {} servers with {}", self.servers, self.response)
     }
     fn times_mut(&mut self) -> Vec<&mut Time> {
         [&mut self.start].into_iter().chain(&mut self.stop).collect()
