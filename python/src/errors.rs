@@ -16,8 +16,13 @@ create_exception!(weir, WorkError, PyRuntimeError, "The arguments are valid, but
 
 /// Replaces the options of the command line in a message by the arguments of the Python functions.
 fn with_arguments(message: &str) -> String {
-    const ARGUMENTS: [(&str, &str); 4] =
-        [("--set ", "set "), ("--over ", "over "), ("--metric:", "metrics:"), ("--schemes:", "schemes:")];
+    const ARGUMENTS: [(&str, &str); 5] = [
+        ("use --over, for example --over seed=1..5", "pass `over`, for example {\"seed\": range(1, 6)}"),
+        ("--set ", "set "),
+        ("--over ", "over "),
+        ("--metric:", "metrics:"),
+        ("--schemes:", "schemes:"),
+    ];
     ARGUMENTS.iter().fold(message.to_owned(), |text, (option, argument)| text.replace(option, argument))
 }
 
@@ -67,6 +72,10 @@ mod tests {
     fn messages_name_arguments_of_python() {
         let message = |text: &str| super::with_arguments(text);
         assert_eq!(message("--schemes: unknown scheme \"x\""), "schemes: unknown scheme \"x\"");
+        assert_eq!(
+            message("x.yaml: nothing to vary; use --over, for example --over seed=1..5, or a `sweep` block"),
+            "x.yaml: nothing to vary; pass `over`, for example {\"seed\": range(1, 6)}, or a `sweep` block"
+        );
         assert_eq!(
             message("x.yaml: size: no unit (--set size=1, column 6)"),
             "x.yaml: size: no unit (set size=1, column 6)"

@@ -198,6 +198,8 @@ def test_an_experiment_in_a_dictionary_is_swept(tmp_path, monkeypatch):
     assert weir.load(sweep.runs[0]).digest == weir.run(INCAST, seed=1).digest
     named = weir.sweep(INCAST | {"name": "incast"}, {"seed": [1]}, out=tmp_path / "s")
     assert named.name == "incast"
+    with pytest.raises(weir.InputError, match="^experiment: workload.loadx: unknown field `loadx`"):
+        weir.sweep(INCAST, {"workload.loadx": [1, 2]})
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["runs", "s"], "the temporary file is removed"
 
 

@@ -147,7 +147,12 @@ def _file(experiment: Experiment) -> Iterator[str | os.PathLike[str]]:
     with tempfile.NamedTemporaryFile("w", prefix=".weir-", suffix=".json", dir=".", encoding="utf-8") as file:
         file.write(_json("experiment", {"name": "experiment"} | dict(experiment)))
         file.flush()
-        yield file.name
+        try:
+            yield file.name
+        except (InputError, WorkError) as error:
+            # The caller knows no file.
+            error.args = (str(error).replace(file.name, "experiment"),)
+            raise
 
 
 def load(dir: str | os.PathLike[str]) -> Run:

@@ -201,7 +201,7 @@ const OTHER_SOURCE: [(&str, usize); 7] = [
     ("docs/own-experiment.md", 2),
     ("docs/own-program.md", 2),
     ("docs/p4runtime.md", 1),
-    ("docs/python.md", 4),
+    ("docs/python.md", 5),
     ("docs/thrift.md", 1),
 ];
 
