@@ -27,7 +27,7 @@ use weir_experiment::backend::{Backend, CorePool, Error, RunOutcome};
 use weir_experiment::file::with_position;
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
-use weir_report::sweep::{Sweep, SweepRequest};
+use weir_report::sweep::{Sweep, SweepRequest, metric_check};
 use weir_report::{
     self as report, CheckpointWriter, CheckpointingObserver, RunDescription, RunDir, files, format, metrics,
     names, perfetto, policy, table,
@@ -76,7 +76,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         RunDir::at(dir).map_err(Failure::input)?;
     }
     for (file, experiment) in args.files.iter().zip(&experiments) {
-        let warnings = experiment.warnings();
+        let mut warnings = experiment.warnings();
+        if args.schemes.is_empty() {
+            warnings.extend(metric_check::unknown_paper_values(experiment));
+        }
         warnings.iter().for_each(|warning| console::warn(&with_position(file, warning)));
         if has_sweep(experiment) && !args.check {
             Sweep::check_keys(sweep_request(file, args, console))?;

@@ -3,6 +3,7 @@
 
 use super::measure::MetricColumn;
 use super::task::RunTask;
+use crate::formula;
 use serde_json::{Map, Value};
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
@@ -38,6 +39,24 @@ pub fn check(metrics: &[String], tasks: &[RunTask]) -> Result<(), (usize, Error)
         (Some((index, _)), Some(reason)) => Err((*index, Error::Input(reason))),
         _ => Ok(()),
     }
+}
+
+/// Returns a warning, which begins with the path of its key, for each formula of `paper` of which no run of the experiment can
+/// have a value.
+pub fn unknown_paper_values(experiment: &Experiment) -> Vec<String> {
+    let summary = summary(experiment);
+    let first = experiment.schemes.first().map_or("fncc", |scheme| &scheme.label);
+    let formulas =
+        experiment.spec.paper.iter().enumerate().filter_map(|(i, note)| Some((i, note.ours.as_ref()?)));
+    formulas
+        .filter(|(_, formula)| formula::value(formula, &summary).is_none())
+        .map(|(i, formula)| {
+            format!(
+                "paper[{i}].ours: {formula}: the experiment has no such value; write a path in a scheme's part of summary.json, \
+                 such as {first}.marks"
+            )
+        })
+        .collect()
 }
 
 /// Returns which key of the experiment the metric needs, for the end of a message.
@@ -144,6 +163,7 @@ mod tests {
     use crate::extensions::Extensions;
     use std::fs;
     use std::path::PathBuf;
+    use weir_experiment::file::PaperNote;
 
     fn task(dir: &std::path::Path) -> RunTask {
         let file = dir.join("x.yaml");
@@ -159,6 +179,31 @@ mod tests {
             schemes: Vec::new(),
             dir: PathBuf::from("x"),
         }
+    }
+
+    #[test]
+    fn formulas_of_the_paper_without_a_value_are_warnings() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut experiment = task(dir.path()).load().unwrap();
+        let formulas = [
+            "fncc.marks vs hpcc.marks",
+            "marks",
+            "dctcp.marks",
+            "fncc.queues.s1:3.peak_bytes",
+            "hpcc.marks /",
+        ];
+        experiment.spec.paper = formulas.map(note).into();
+        let warnings = unknown_paper_values(&experiment);
+        let keys: Vec<&str> = warnings.iter().filter_map(|warning| warning.split(": ").next()).collect();
+        assert_eq!(keys, ["paper[1].ours", "paper[2].ours", "paper[4].ours"]);
+        assert!(
+            warnings[0].starts_with("paper[1].ours: marks: ") && warnings[0].ends_with("such as fncc.marks")
+        );
+    }
+
+    fn note(ours: &str) -> PaperNote {
+        let text = || "x".to_owned();
+        PaperNote { what: text(), value: text(), source: text(), ours: Some(ours.to_owned()), reason: None }
     }
 
     #[test]
