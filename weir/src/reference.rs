@@ -177,7 +177,11 @@ fn collect_keys(root: &Value, object: &Value, prefix: &str, keys: &mut Vec<Key>)
             path: path.clone(),
         });
         if let Some(inner) = nested_object(root, schema) {
-            let separator = if value_type(root, schema).starts_with("list") { "[]." } else { "." };
+            let separator = match value_type(root, schema) {
+                takes if takes.starts_with("list") => "[].",
+                takes if takes == KEYS_BY_NAME => ".<name>.",
+                _ => ".",
+            };
             collect_keys(root, inner, &format!("{path}{separator}"), keys);
         }
     }
@@ -194,6 +198,7 @@ fn nested_object<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     direct
         .or_else(|| alternatives.into_iter().find_map(|alternative| nested_object(root, alternative)))
         .or_else(|| schema.get("items").and_then(|items| nested_object(root, items)))
+        .or_else(|| schema.get("additionalProperties").and_then(|values| nested_object(root, values)))
 }
 
 /// Returns a short description of the values of a key.
@@ -245,6 +250,9 @@ fn value_type(root: &Value, schema: &Value) -> String {
     }
 }
 
+/// What a map takes whose keys are names, as those of hosts.
+const KEYS_BY_NAME: &str = "names, each with keys below";
+
 /// Returns the description of a JSON Schema type.
 fn type_name(root: &Value, schema: &Value, kind: &Value) -> String {
     match kind.as_str() {
@@ -253,6 +261,9 @@ fn type_name(root: &Value, schema: &Value, kind: &Value) -> String {
         Some("integer") => "a whole number".to_owned(),
         Some("number") => "a number".to_owned(),
         Some("array") => format!("list of {}", value_type(root, &schema["items"])),
+        Some("object") if schema["additionalProperties"].is_object() && !schema["properties"].is_object() => {
+            KEYS_BY_NAME.to_owned()
+        }
         Some("object") => "keys below".to_owned(),
         _ => "anything".to_owned(),
     }

@@ -122,7 +122,8 @@ impl JsonSchema for SizesSpec {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let rule = generator.subschema_for::<SizeRule>();
-        json_schema!({"anyOf": [{"type": "string"}, rule]})
+        let format = "a size or a distribution: 64KB, websearch, {uniform: {min: 1KB, max: 1MB}}";
+        json_schema!({"anyOf": [{"type": "string"}, rule], "format": format})
     }
 }
 
