@@ -35,7 +35,7 @@ pub(crate) fn below<T: DeserializeOwned>(mut root: Value, path: &Path) -> String
         let Some(step) = step else { return relative };
         match &step {
             Step::Key(key) => relative.extend([".", key]),
-            Step::Entry(index) => relative.push_str(&format!("[{index}]")),
+            Step::Entry(index) => relative.extend(["[", &index.to_string(), "]"]),
         }
         steps.push(step);
     }
