@@ -6,7 +6,7 @@ use crate::fct::{self, Fct, GoodputSummary, JobTimes};
 use crate::file::Experiment;
 use crate::histogram::QueueHistogram;
 use crate::layers::{self, LayerSummary};
-use crate::results::{DeadlockSummary, FlowRecord, LongPause, PacketSummary, PolicySummary};
+use crate::results::{DeadlockSummary, FlowRecord, LongPause, PolicySummary};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -86,6 +86,39 @@ pub struct QueueSummary {
     pub mean_bytes: f64,
     /// 99th percentile over the samples: the upper edge of its 1000-byte bin, as in HPCC's queue monitor.
     pub p99_bytes: u64,
+}
+
+/// Packet counts of one scheme.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PacketSummary {
+    /// [`Summary::packet_hops`](crate::results::Summary::packet_hops) of this scheme.
+    pub packet_hops: u64,
+    /// Frame bytes summed over all links, including those of hosts: a packet over three links counts three times.
+    pub link_bytes: u64,
+    /// The classes of `observe.size_classes` in ascending order; one class of all flows if there are none.
+    pub classes: Vec<PacketClass>,
+}
+
+/// Data packets that receivers got from the flows of one size class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PacketClass {
+    /// Exclusive lower bound of the flow size.
+    pub over_bytes: u64,
+    /// Inclusive upper bound of the flow size; `None` for the last class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upto_bytes: Option<u64>,
+    /// Packets received, including retransmissions.
+    pub received: u64,
+    /// Received packets with an ECN CE mark.
+    pub marked: u64,
+    /// ACKs with an ECN echo. May be less than `marked`, because a receiver may suppress the echo.
+    pub echoed: u64,
+    /// `marked` over `received`; `None` if no packet was received.
+    pub marked_share: Option<f64>,
+    /// `echoed` over `received`; `None` if no packet was received.
+    pub echoed_share: Option<f64>,
+    /// Mean number of links that a packet crossed, including those of the two hosts.
+    pub mean_links: Option<f64>,
 }
 
 /// The observations of a run. What a backend does not measure keeps its default.

@@ -14,11 +14,11 @@ pub use series::{
     FctStatistic, FlowRecord, PacketHop, PacketPath, PauseRecord, PortSeries, RateSeries, SchemeTrace,
     SenderSeries,
 };
-pub use summary::{PacketClass, PacketSummary, Summary};
+pub use summary::Summary;
 
 pub use crate::fct::{Fct, FctBucket, FctClass, GoodputSummary, JobTimes, Percentiles};
 pub use crate::layers::LayerSummary;
-pub use crate::observations::{QueueSummary, SchemeSummary};
+pub use crate::observations::{PacketClass, PacketSummary, QueueSummary, SchemeSummary};
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! The content of `summary.json`. `docs/summary.md` defines each metric.
 
 use crate::observations::SchemeSummary;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -30,37 +29,4 @@ pub struct Summary {
     pub partial: bool,
     /// Results by scheme label.
     pub schemes: BTreeMap<String, SchemeSummary>,
-}
-
-/// Packet counts of one scheme.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PacketSummary {
-    /// [`Summary::packet_hops`] of this scheme.
-    pub packet_hops: u64,
-    /// Frame bytes summed over all links, including those of hosts: a packet over three links counts three times.
-    pub link_bytes: u64,
-    /// The classes of `observe.size_classes` in ascending order; one class of all flows if there are none.
-    pub classes: Vec<PacketClass>,
-}
-
-/// Data packets that receivers got from the flows of one size class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PacketClass {
-    /// Exclusive lower bound of the flow size.
-    pub over_bytes: u64,
-    /// Inclusive upper bound of the flow size; `None` for the last class.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upto_bytes: Option<u64>,
-    /// Packets received, including retransmissions.
-    pub received: u64,
-    /// Received packets with an ECN CE mark.
-    pub marked: u64,
-    /// ACKs with an ECN echo. May be less than `marked`, because a receiver may suppress the echo.
-    pub echoed: u64,
-    /// `marked` over `received`; `None` if no packet was received.
-    pub marked_share: Option<f64>,
-    /// `echoed` over `received`; `None` if no packet was received.
-    pub echoed_share: Option<f64>,
-    /// Mean number of links that a packet crossed, including those of the two hosts.
-    pub mean_links: Option<f64>,
 }
