@@ -82,228 +82,218 @@ fn another_seed_gives_other_ports() {
     assert_ne!(ports(1), ports(2));
 }
 
+/// Assignments that make the experiment invalid, and parts of the message.
+const ERRORS: &[(&[&str], &[&str])] = &[
+    (&["flavour=mint"], &["x.yaml", "flavour", "unknown field"]),
+    (&["flows.1.frm=h1"], &["x.yaml", "flows[1]", "unknown field `frm`"]),
+    (&["schemes=[bbr]"], &["x.yaml", "schemes[0]", "bbr"]),
+    (&["schemes=[]"], &["schemes", "weir schemes"]),
+    (&["schemes=[{scheme: fncc, set: {lhsc: off}}]"], &["schemes[0]", "lhsc"]),
+    (&["schemes=[fncc, fncc]"], &["schemes[1]", "label"]),
+    (&["flows.1.from=h9"], &["x.yaml", "flows[1].from", "host \"h9\" is not declared", "h1 to h3"]),
+    (&["flows.1.to=h1"], &["flows[1].to", "cannot send to itself"]),
+    (&["flows.0.size=-5KB"], &["flows[0].size", "negative"]),
+    (&["flows.0.size=0B"], &["flows[0].size", "at least 1B"]),
+    (&["flows.0.start=1ms"], &["flows[0].start", "not before the end"]),
+    (&["flows=[]"], &["flows", "specify `flows`, `workload`"]),
+    (&["topology.rate=100"], &["x.yaml", "topology", "has no unit"]),
+    (&["topology.kind=torus"], &["x.yaml", "topology", "torus"]),
+    (&["duration=0s"], &["duration"]),
+    (&["duration=-1ms"], &["duration", "negative"]),
+    (&["observe.interval=0s"], &["observe.interval"]),
+    (&["schemes=[FNCC]"], &["schemes[0]", "did you mean \"fncc\"?"]),
+    (&["topology.rate=100gbps"], &["topology.rate: ", "did you mean \"100Gbps\"?"]),
+    (
+        &["workload={kind: poisson, sizes: 1KB, load: 60}"],
+        &["workload.load: 6000 % is more than 100 %; did you mean 60%?"],
+    ),
+    (
+        &["workload={kind: poisson, sizes: 1KB, load: 140%}"],
+        &["workload.load: 140 % is more than 100 % (--set"],
+    ),
+    (&["workload={kind: poisson, sizes: 1KB, load: 0}"], &["workload.load: must be above 0"]),
+    (&["seed=1", "seed=2"], &["--set seed=1 has no effect: --set seed=2 replaces the value"]),
+    (
+        &["workload={kind: poisson, sizes: 1KB, load:0.4}"],
+        &["unknown field `load:0.4`", "write `load: 0.4`, with a space after the colon"],
+    ),
+    (&["topology={kind:star, hosts: 3}"], &["write `kind: star`, with a space after the colon"]),
+    (&["ecn={kmin: 1KB, kmax: 2KB, pmax: 20}"], &["ecn", "did you mean 20%?"]),
+    (&["faults=[{kind: loss, rate: 5}]"], &["faults[0].rate", "did you mean 5%?"]),
+    (&["transport.ack_every=0"], &["transport.ack_every"]),
+    (&["buffer=0B"], &["buffer", "no packet fits"]),
+    (&["queue_packets=0"], &["queue_packets", "no packet fits"]),
+    (&["pfc=on"], &["pfc"]),
+    (&["pfc={quanta: 40}"], &["pfc.quanta: 40 is too short", "choose 64 or more"]),
+    (&["pfc={quanta: 0}"], &["pfc"]),
+    (&["pfc={watchdog: 0s}"], &["pfc.watchdog: must be greater than zero"]),
+    (&["ecn={kmin: 2KB, kmax: 1KB, pmax: 1%}"], &["ecn", "kmin"]),
+    (&["observe.ports=[\"s1:s2\", \"s9:1\"]"], &["observe.ports[1]", "\"s9:1\" is not a switch port"]),
+    (&["name=a/b"], &["name", "invalid name \"a/b\""]),
+    (&["oops"], &["--set", "not an assignment"]),
+    (
+        &["size=1KB"],
+        &["size: unknown field `size`; a path begins at the top of the file: flows.0.size (--set"],
+    ),
+    (&["flows.0.start=300us", "flows.0.stop=200us"], &["flows[0].stop: 200us is not after `start`, 300us"]),
+    (
+        &["workload={kind: incast, senders: 2, size: 1B, start: 600us, stop: 500us}"],
+        &["workload.stop: 500us is not after `start`, 600us"],
+    ),
+    (&["until_idle=yes"], &["until_idle: ", "expected true or false"]),
+    (&["seed=-1"], &["seed: ", "expected a whole number, 0 or more"]),
+    (
+        &["schemes=[{scheme: fncc, set: eta=0.9}]"],
+        &["schemes[0].set: ", "expected a map such as {key: value}"],
+    ),
+    (
+        &["workload={kind: poisson, sizes: websearhc, load: 1%}"],
+        &["workload.sizes: ", "did you mean \"websearch\"?"],
+    ),
+    (
+        &["workload={kind: poisson, sizes: 1KB, load: 1%, to: h1-h9}"],
+        &["workload.to: host \"h9\" is not declared; the topology has h1 to h3"],
+    ),
+    (&["topology.senders=70000"], &["topology.senders: 70000 is out of range, use 1 to 500"]),
+    (&["workload={kind: incast, senders: -2, size: 1B}"], &["expected a whole number, 0 to 4294967295"]),
+    (
+        &["schemes=[{scheme: fncc, eta: 0.9}]"],
+        &["parameters of a scheme stand under `set`: {scheme: ..., set: {eta: ...}}"],
+    ),
+    (
+        &["workload={kind: poisson, sizes: 1KB, load: 1%, nmae: x}"],
+        &[
+            "workload.nmae: unknown field `nmae`, expected one of `kind`, `name`, `sizes`",
+            "did you mean \"name\"?",
+        ],
+    ),
+    (&["workload={kind: permutation, x: 1}"], &["expected one of `kind`, `name`, `"]),
+    (
+        &["faults=[{kind: down, links: [h1], from: 2ms}]"],
+        &["faults[0].from: 2ms is not before the end of the run (1ms)"],
+    ),
+    (&["faults=[{kind: loss, rate: 1%, from: 1ms}]"], &["faults[0].from: 1ms is not before the end"]),
+    (
+        &["faults=[{kind: restart, switch: s1, at: 2ms, refill_after: 1us}]"],
+        &["faults[0].at: 2ms is not before"],
+    ),
+    // Errors that only the checks of hosts and routes find.
+    (&["mtu=0B"], &["x.yaml", "mtu: 0B is too small"]),
+    (&["transport.base_rtt=0s"], &["transport.base_rtt: must be greater than zero"]),
+    (&["transport={recovery: selective}"], &["transport.recovery: fncc requires recovery: go-back-n"]),
+    (&["transport={min_rto: 0s}"], &["transport.min_rto: must be greater than zero"]),
+    (&["policy={imin: 20ns, k: 3}"], &["policy.imin: 20ns is shorter than"]),
+    (&["policy={k: 100000}"], &["policy.imin: ", "k = 100000"]),
+    (&["policy={imax: 99}"], &["policy.imax: 99 doublings exceed the maximum of 63"]),
+    (
+        &["policy={set: [{at: 1us, via: h1, etta: 1}]}"],
+        &["policy.set[0].etta: unknown parameter \"etta\"", "column 34"],
+    ),
+    (
+        &["policy={tune: [{hosts: [h1, h9], k: 3}]}"],
+        &["policy.tune[0].hosts[1]: host \"h9\" is not declared"],
+    ),
+    (
+        &["schemes=[{scheme: fncc, set: {eta: 0}}]"],
+        &["schemes[0].set.eta: 0 is out of range; expected 0.05 to 2"],
+    ),
+    (&["topology.rate=0Gbps"], &["topology.rate: rate is zero; supported rates: 1Mbps"]),
+    (&["topology.rate=7Gbps"], &["topology.rate: rate 7Gbps has no telemetry code"]),
+    (&["topology=[star]"], &["topology: invalid type: list, expected a map of keys"]),
+    (&["seed=99999999999999999999"], &["seed: 99999999999999999999 is too large"]),
+    (&["mtu=100B", "schemes=[hpcc]"], &["mtu: 100B is too small", "it must be at least "]),
+    (&["pfc={threshold: 0B}"], &["pfc.threshold: 0B is not above the resume offset, 3KiB"]),
+    (&["faults=[{kind: loss, rate: 1%, links: [s1-s2, s1-h9]}]"], &["faults[0].links[1]: \"s1-h9\""]),
+    (&["faults=[{kind: down, links: [], from: 1us}]"], &["faults[0].links: no link"]),
+    (&["faults=[{kind: away, hosts: [], from: 1us}]"], &["faults[0].hosts: no host"]),
+    (
+        &["faults=[{kind: restart, switch: s9, at: 1us, refill_after: 1us}]"],
+        &["faults[0].switch: switch \"s9\" is not declared; the topology has s1 to s3"],
+    ),
+    (&["observe.ports=[\"s1:99\"]"], &["is not a switch port; s1 has the ports 1 to 3"]),
+    (&["ecn={kmin: 1KB, kmax: 5GB, pmax: 1%}"], &["ecn.kmax", "at most 4294967295B"]),
+    (&["model_rate=1Tbps"], &["model_rate: 1Tbps: must be above 0 and at most"]),
+    (&["duration=99999999s"], &["duration: time \"99999999s\" is too large; the largest is 18446744s"]),
+    (
+        &["workload={kind: poisson, sizes: {uniform: {min: 2KB, max: 1KB}}, load: 1%}"],
+        &["workload.sizes.uniform.min: `min` 2KB is above `max` 1KB"],
+    ),
+    (&["workload={kind: permutation, size: 0B}"], &["workload.size: must be at least 1B"]),
+    (&["workload={kind: messages, size: 1KB, load: 0}"], &["workload.load: must be above 0"]),
+    (&["pfc={}", "buffer=10KB"], &["buffer: without a threshold, PFC sets ", "its buffer has 10KB; enlarge"]),
+    (&["observe.size_classes=[1KB, 1KB]"], &["observe.size_classes[1]: 1KB is not above 1KB"]),
+    (&["observe.fairness_window=0s"], &["observe.fairness_window: must be positive"]),
+    (&["schemes=[{scheme: hpcc, label: \"\"}]"], &["schemes[0].label: must not be empty"]),
+    (&["flows=[{from: h1, to: h3, announces: [h2, h9]}]"], &["flows[0].announces[1]: host \"h9\""]),
+    (&["policy={set: [{at: 0s, via: h1, scheme: bbr}]}"], &["policy.set[0].scheme: unknown scheme"]),
+    (&["policy={set: [{at: 0s, via: h1, eta: [1]}]}"], &["policy.set[0].eta: invalid type: list"]),
+    (&["flows=[]"], &["x.yaml:2:1: no traffic: specify"]),
+    (
+        &["workload={kind: poisson, sizes: 1KB, load: 1%, to: h3-h1}"],
+        &["workload.to: h3 comes after h1; write h1-h3"],
+    ),
+    (&[JELLYFISH, "routing=ecmp", "flows=[{from: h1, to: h2}]"], &["routing: ECMP is not symmetric"]),
+    (
+        &[
+            "faults=[{kind: attack, host: h1, with: forged, at: 1us, every: 0s, times: 4294967295}]",
+            "policy={}",
+        ],
+        &["faults[0].times", "4294967295 packets before the end of the run exceed 100000"],
+    ),
+    (
+        &["workload={kind: poisson, sizes: 1B, load: 1}", "duration=1s"],
+        &["workload.sizes: 38 billion flows would start, more than 100 million"],
+    ),
+    (
+        &["workload={kind: incast, senders: 2, size: 1B, every: 1ps}"],
+        &["workload.every: 2 billion flows would start"],
+    ),
+    (
+        &["workload={kind: messages, size: 1B, load: 1}"],
+        &["workload.size: 38 million messages, more than 1 million", "`poisson`"],
+    ),
+    (
+        &["workload={kind: back-to-back, sizes: 1B, parallel: 4294967295}"],
+        &["workload.parallel: 13 billion flows at a time, more than 1 million"],
+    ),
+    (&["workload={kind: all-to-all, size: 1B, parallel: 0}"], &["workload.parallel: must be at least 1"]),
+    (
+        &["workload={kind: jobs, jobs: 0, servers: 2, request: 1B, response: 1B}"],
+        &["workload.jobs: must be at least 1"],
+    ),
+    (
+        &["workload={kind: jobs, jobs: 1, servers: 0, request: 1B, response: 1B}"],
+        &["workload.servers: must be 1 to 2, one less than the number of hosts, found 0"],
+    ),
+    (
+        &["workload={kind: jobs, jobs: 1, servers: 3, request: 1B, response: 1B}"],
+        &["workload.servers: must be 1 to 2, one less than the number of hosts, found 3"],
+    ),
+    (&["workload={kind: all-to-all, size: 1B, hosts: h1}"], &["workload.hosts: requires at least two hosts"]),
+    (&["workload={kind: back-to-back, sizes: 1B, parallel: 0}"], &["workload.parallel: must be at least 1"]),
+    (&["workload={kind: all-to-all, size: 1B, start: 1ms}"], &["workload.start"]),
+    (
+        &["workload={kind: jobs, jobs: 4294967295, servers: 2, request: 1B, response: 1B}"],
+        &["workload.jobs: 9 billion flows at a time"],
+    ),
+    (
+        &["workload={kind: permutation, start: 1ms}"],
+        &["workload.start: 1ms is not before the end of the run (1ms)"],
+    ),
+    (
+        &["workload={kind: incast, senders: 2, size: 1B, to: h3, start: 2ms}"],
+        &["workload.start: 2ms is not before the end of the run (1ms)"],
+    ),
+    (
+        &["workload={kind: incast, senders: 2, flows: 1, size: 1B}"],
+        &["workload.flows: at least one flow per sender is required: 1 flows, 2 senders"],
+    ),
+];
+
 /// Each invalid input gives one line with file, key path, problem and remedy.
 #[test]
 fn errors_have_key_path_and_reason() {
-    let cases: &[(&[&str], &[&str])] = &[
-        (&["flavour=mint"], &["x.yaml", "flavour", "unknown field"]),
-        (&["flows.1.frm=h1"], &["x.yaml", "flows[1]", "unknown field `frm`"]),
-        (&["schemes=[bbr]"], &["x.yaml", "schemes[0]", "bbr"]),
-        (&["schemes=[]"], &["schemes", "weir schemes"]),
-        (&["schemes=[{scheme: fncc, set: {lhsc: off}}]"], &["schemes[0]", "lhsc"]),
-        (&["schemes=[fncc, fncc]"], &["schemes[1]", "label"]),
-        (&["flows.1.from=h9"], &["x.yaml", "flows[1].from", "host \"h9\" is not declared", "h1 to h3"]),
-        (&["flows.1.to=h1"], &["flows[1].to", "cannot send to itself"]),
-        (&["flows.0.size=-5KB"], &["flows[0].size", "negative"]),
-        (&["flows.0.size=0B"], &["flows[0].size", "at least 1B"]),
-        (&["flows.0.start=1ms"], &["flows[0].start", "not before the end"]),
-        (&["flows=[]"], &["flows", "specify `flows`, `workload`"]),
-        (&["topology.rate=100"], &["x.yaml", "topology", "has no unit"]),
-        (&["topology.kind=torus"], &["x.yaml", "topology", "torus"]),
-        (&["duration=0s"], &["duration"]),
-        (&["duration=-1ms"], &["duration", "negative"]),
-        (&["observe.interval=0s"], &["observe.interval"]),
-        (&["schemes=[FNCC]"], &["schemes[0]", "did you mean \"fncc\"?"]),
-        (&["topology.rate=100gbps"], &["topology.rate: ", "did you mean \"100Gbps\"?"]),
-        (
-            &["workload={kind: poisson, sizes: 1KB, load: 60}"],
-            &["workload.load: 6000 % is more than 100 %; did you mean 60%?"],
-        ),
-        (
-            &["workload={kind: poisson, sizes: 1KB, load: 140%}"],
-            &["workload.load: 140 % is more than 100 % (--set"],
-        ),
-        (&["workload={kind: poisson, sizes: 1KB, load: 0}"], &["workload.load: must be above 0"]),
-        (&["seed=1", "seed=2"], &["--set seed=1 has no effect: --set seed=2 replaces the value"]),
-        (
-            &["workload={kind: poisson, sizes: 1KB, load:0.4}"],
-            &["unknown field `load:0.4`", "write `load: 0.4`, with a space after the colon"],
-        ),
-        (&["topology={kind:star, hosts: 3}"], &["write `kind: star`, with a space after the colon"]),
-        (&["ecn={kmin: 1KB, kmax: 2KB, pmax: 20}"], &["ecn", "did you mean 20%?"]),
-        (&["faults=[{kind: loss, rate: 5}]"], &["faults[0].rate", "did you mean 5%?"]),
-        (&["transport.ack_every=0"], &["transport.ack_every"]),
-        (&["buffer=0B"], &["buffer", "no packet fits"]),
-        (&["queue_packets=0"], &["queue_packets", "no packet fits"]),
-        (&["pfc=on"], &["pfc"]),
-        (&["pfc={quanta: 40}"], &["pfc.quanta: 40 is too short", "choose 64 or more"]),
-        (&["pfc={quanta: 0}"], &["pfc"]),
-        (&["pfc={watchdog: 0s}"], &["pfc.watchdog: must be greater than zero"]),
-        (&["ecn={kmin: 2KB, kmax: 1KB, pmax: 1%}"], &["ecn", "kmin"]),
-        (&["observe.ports=[\"s1:s2\", \"s9:1\"]"], &["observe.ports[1]", "\"s9:1\" is not a switch port"]),
-        (&["name=a/b"], &["name", "invalid name \"a/b\""]),
-        (&["oops"], &["--set", "not an assignment"]),
-        (
-            &["size=1KB"],
-            &["size: unknown field `size`; a path begins at the top of the file: flows.0.size (--set"],
-        ),
-        (
-            &["flows.0.start=300us", "flows.0.stop=200us"],
-            &["flows[0].stop: 200us is not after `start`, 300us"],
-        ),
-        (
-            &["workload={kind: incast, senders: 2, size: 1B, start: 600us, stop: 500us}"],
-            &["workload.stop: 500us is not after `start`, 600us"],
-        ),
-        (&["until_idle=yes"], &["until_idle: ", "expected true or false"]),
-        (&["seed=-1"], &["seed: ", "expected a whole number, 0 or more"]),
-        (
-            &["schemes=[{scheme: fncc, set: eta=0.9}]"],
-            &["schemes[0].set: ", "expected a map such as {key: value}"],
-        ),
-        (
-            &["workload={kind: poisson, sizes: websearhc, load: 1%}"],
-            &["workload.sizes: ", "did you mean \"websearch\"?"],
-        ),
-        (
-            &["workload={kind: poisson, sizes: 1KB, load: 1%, to: h1-h9}"],
-            &["workload.to: host \"h9\" is not declared; the topology has h1 to h3"],
-        ),
-        (&["topology.senders=70000"], &["topology.senders: 70000 is out of range, use 1 to 500"]),
-        (&["workload={kind: incast, senders: -2, size: 1B}"], &["expected a whole number, 0 to 4294967295"]),
-        (
-            &["schemes=[{scheme: fncc, eta: 0.9}]"],
-            &["parameters of a scheme stand under `set`: {scheme: ..., set: {eta: ...}}"],
-        ),
-        (
-            &["workload={kind: poisson, sizes: 1KB, load: 1%, nmae: x}"],
-            &[
-                "workload.nmae: unknown field `nmae`, expected one of `kind`, `name`, `sizes`",
-                "did you mean \"name\"?",
-            ],
-        ),
-        (&["workload={kind: permutation, x: 1}"], &["expected one of `kind`, `name`, `"]),
-        (
-            &["faults=[{kind: down, links: [h1], from: 2ms}]"],
-            &["faults[0].from: 2ms is not before the end of the run (1ms)"],
-        ),
-        (&["faults=[{kind: loss, rate: 1%, from: 1ms}]"], &["faults[0].from: 1ms is not before the end"]),
-        (
-            &["faults=[{kind: restart, switch: s1, at: 2ms, refill_after: 1us}]"],
-            &["faults[0].at: 2ms is not before"],
-        ),
-        // Errors that only the checks of hosts and routes find.
-        (&["mtu=0B"], &["x.yaml", "mtu: 0B is too small"]),
-        (&["transport.base_rtt=0s"], &["transport.base_rtt: must be greater than zero"]),
-        (&["transport={recovery: selective}"], &["transport.recovery: fncc requires recovery: go-back-n"]),
-        (&["transport={min_rto: 0s}"], &["transport.min_rto: must be greater than zero"]),
-        (&["policy={imin: 20ns, k: 3}"], &["policy.imin: 20ns is shorter than"]),
-        (&["policy={k: 100000}"], &["policy.imin: ", "k = 100000"]),
-        (&["policy={imax: 99}"], &["policy.imax: 99 doublings exceed the maximum of 63"]),
-        (
-            &["policy={set: [{at: 1us, via: h1, etta: 1}]}"],
-            &["policy.set[0].etta: unknown parameter \"etta\"", "column 34"],
-        ),
-        (
-            &["policy={tune: [{hosts: [h1, h9], k: 3}]}"],
-            &["policy.tune[0].hosts[1]: host \"h9\" is not declared"],
-        ),
-        (
-            &["schemes=[{scheme: fncc, set: {eta: 0}}]"],
-            &["schemes[0].set.eta: 0 is out of range; expected 0.05 to 2"],
-        ),
-        (&["topology.rate=0Gbps"], &["topology.rate: rate is zero; supported rates: 1Mbps"]),
-        (&["topology.rate=7Gbps"], &["topology.rate: rate 7Gbps has no telemetry code"]),
-        (&["topology=[star]"], &["topology: invalid type: list, expected a map of keys"]),
-        (&["seed=99999999999999999999"], &["seed: 99999999999999999999 is too large"]),
-        (&["mtu=100B", "schemes=[hpcc]"], &["mtu: 100B is too small", "it must be at least "]),
-        (&["pfc={threshold: 0B}"], &["pfc.threshold: 0B is not above the resume offset, 3KiB"]),
-        (&["faults=[{kind: loss, rate: 1%, links: [s1-s2, s1-h9]}]"], &["faults[0].links[1]: \"s1-h9\""]),
-        (&["faults=[{kind: down, links: [], from: 1us}]"], &["faults[0].links: no link"]),
-        (&["faults=[{kind: away, hosts: [], from: 1us}]"], &["faults[0].hosts: no host"]),
-        (
-            &["faults=[{kind: restart, switch: s9, at: 1us, refill_after: 1us}]"],
-            &["faults[0].switch: switch \"s9\" is not declared; the topology has s1 to s3"],
-        ),
-        (&["observe.ports=[\"s1:99\"]"], &["is not a switch port; s1 has the ports 1 to 3"]),
-        (&["ecn={kmin: 1KB, kmax: 5GB, pmax: 1%}"], &["ecn.kmax", "at most 4294967295B"]),
-        (&["model_rate=1Tbps"], &["model_rate: 1Tbps: must be above 0 and at most"]),
-        (&["duration=99999999s"], &["duration: time \"99999999s\" is too large; the largest is 18446744s"]),
-        (
-            &["workload={kind: poisson, sizes: {uniform: {min: 2KB, max: 1KB}}, load: 1%}"],
-            &["workload.sizes.uniform.min: `min` 2KB is above `max` 1KB"],
-        ),
-        (&["workload={kind: permutation, size: 0B}"], &["workload.size: must be at least 1B"]),
-        (&["workload={kind: messages, size: 1KB, load: 0}"], &["workload.load: must be above 0"]),
-        (
-            &["pfc={}", "buffer=10KB"],
-            &["buffer: without a threshold, PFC sets ", "its buffer has 10KB; enlarge"],
-        ),
-        (&["observe.size_classes=[1KB, 1KB]"], &["observe.size_classes[1]: 1KB is not above 1KB"]),
-        (&["observe.fairness_window=0s"], &["observe.fairness_window: must be positive"]),
-        (&["schemes=[{scheme: hpcc, label: \"\"}]"], &["schemes[0].label: must not be empty"]),
-        (&["flows=[{from: h1, to: h3, announces: [h2, h9]}]"], &["flows[0].announces[1]: host \"h9\""]),
-        (&["policy={set: [{at: 0s, via: h1, scheme: bbr}]}"], &["policy.set[0].scheme: unknown scheme"]),
-        (&["policy={set: [{at: 0s, via: h1, eta: [1]}]}"], &["policy.set[0].eta: invalid type: list"]),
-        (&["flows=[]"], &["x.yaml:2:1: no traffic: specify"]),
-        (
-            &["workload={kind: poisson, sizes: 1KB, load: 1%, to: h3-h1}"],
-            &["workload.to: h3 comes after h1; write h1-h3"],
-        ),
-        (&[JELLYFISH, "routing=ecmp", "flows=[{from: h1, to: h2}]"], &["routing: ECMP is not symmetric"]),
-        (
-            &[
-                "faults=[{kind: attack, host: h1, with: forged, at: 1us, every: 0s, times: 4294967295}]",
-                "policy={}",
-            ],
-            &["faults[0].times", "4294967295 packets before the end of the run exceed 100000"],
-        ),
-        (
-            &["workload={kind: poisson, sizes: 1B, load: 1}", "duration=1s"],
-            &["workload.sizes: 38 billion flows would start, more than 100 million"],
-        ),
-        (
-            &["workload={kind: incast, senders: 2, size: 1B, every: 1ps}"],
-            &["workload.every: 2 billion flows would start"],
-        ),
-        (
-            &["workload={kind: messages, size: 1B, load: 1}"],
-            &["workload.size: 38 million messages, more than 1 million", "`poisson`"],
-        ),
-        (
-            &["workload={kind: back-to-back, sizes: 1B, parallel: 4294967295}"],
-            &["workload.parallel: 13 billion flows at a time, more than 1 million"],
-        ),
-        (&["workload={kind: all-to-all, size: 1B, parallel: 0}"], &["workload.parallel: must be at least 1"]),
-        (
-            &["workload={kind: jobs, jobs: 0, servers: 2, request: 1B, response: 1B}"],
-            &["workload.jobs: must be at least 1"],
-        ),
-        (
-            &["workload={kind: jobs, jobs: 1, servers: 0, request: 1B, response: 1B}"],
-            &["workload.servers: must be 1 to 2, one less than the number of hosts, found 0"],
-        ),
-        (
-            &["workload={kind: jobs, jobs: 1, servers: 3, request: 1B, response: 1B}"],
-            &["workload.servers: must be 1 to 2, one less than the number of hosts, found 3"],
-        ),
-        (
-            &["workload={kind: all-to-all, size: 1B, hosts: h1}"],
-            &["workload.hosts: requires at least two hosts"],
-        ),
-        (
-            &["workload={kind: back-to-back, sizes: 1B, parallel: 0}"],
-            &["workload.parallel: must be at least 1"],
-        ),
-        (&["workload={kind: all-to-all, size: 1B, start: 1ms}"], &["workload.start"]),
-        (
-            &["workload={kind: jobs, jobs: 4294967295, servers: 2, request: 1B, response: 1B}"],
-            &["workload.jobs: 9 billion flows at a time"],
-        ),
-        (
-            &["workload={kind: permutation, start: 1ms}"],
-            &["workload.start: 1ms is not before the end of the run (1ms)"],
-        ),
-        (
-            &["workload={kind: incast, senders: 2, size: 1B, to: h3, start: 2ms}"],
-            &["workload.start: 2ms is not before the end of the run (1ms)"],
-        ),
-        (
-            &["workload={kind: incast, senders: 2, flows: 1, size: 1B}"],
-            &["workload.flows: at least one flow per sender is required: 1 flows, 2 senders"],
-        ),
-    ];
-    for (overrides, parts) in cases {
+    for (overrides, parts) in ERRORS {
         let text = message(GOOD, overrides);
         for part in *parts {
             assert!(text.contains(part), "{overrides:?}: \"{text}\" lacks \"{part}\"");
