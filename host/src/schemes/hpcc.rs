@@ -23,6 +23,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 parameters! {
     /// HPCC's parameters.
     pub(super) struct Hpcc {
+        // The parameters that HPCC++ and FNCC have, too.
         shared: HpccConfig = HpccConfig::default() => { part };
         /// Keep a reference window per hop and use the smallest.
         multi_rate: bool = false => {

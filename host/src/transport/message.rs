@@ -31,7 +31,7 @@ pub(super) struct OutboundMessage {
     /// that the first byte of the front range is not acknowledged.
     reinject: VecDeque<(u64, u64)>,
     pub requests: PacketRequests,
-    /// The sender half of the scheme.
+    /// The sender half of the scheme; one for a single subflow is wrapped.
     pub control: Box<dyn MultipathSender>,
     pub subflows: Box<[Subflow]>,
     /// Slot of the receiver in [`PeerPacers`](super::peers::PeerPacers); `None` unless the scheme limits all messages to

@@ -151,7 +151,7 @@ pub struct PortObservation {
     /// `<switch>:<port>`.
     pub name: String,
     pub queue: QueueSummary,
-    /// Bytes sent.
+    /// Bytes of frames that the port has begun to send.
     pub sent: Bytes,
     /// Rate of the link.
     pub rate: Bandwidth,

@@ -168,7 +168,7 @@ impl Recorder {
         (self.port_series.clone(), self.rate_series.clone(), self.sender_series.clone())
     }
 
-    /// Returns what was observed of every port so far.
+    /// Returns what was observed of every port so far, with the bytes that its transmitter counts.
     pub fn ports(&self, topology: &Topology, network: &View<'_>) -> Vec<PortObservation> {
         let observation = |probe: &PortProbe| {
             let transmitter = network.transmitter(probe.direction);

@@ -80,7 +80,7 @@ impl Default for TransportSpec {
 }
 
 impl TransportSpec {
-    /// Sets the keys in the configuration of a host. Keys that are absent keep its defaults; `base_rtt` is not among the
+    /// Sets the keys in the configuration of a host, for `hosts::host_config`. Keys that are absent keep its defaults; `base_rtt` is not among the
     /// keys, because its default follows from the network.
     pub fn apply(&self, config: &mut HostConfig) {
         config.ack_every = self.ack_every;

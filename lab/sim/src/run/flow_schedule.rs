@@ -90,8 +90,8 @@ impl<'e> FlowSchedule<'e> {
         }
     }
 
-    /// Processes all starts and stops that are due at `key.time`: calls `command` for the sender of each flow, and
-    /// schedules the next `FlowSchedule` event.
+    /// Processes all starts and stops that are due at `key.time`: calls `command` for the sender of each flow, which
+    /// schedules the command at the host's process or executes it at once, and schedules the next `FlowSchedule` event.
     pub(super) fn run_due_actions(
         &mut self,
         key: &EventKey,
