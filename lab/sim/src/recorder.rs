@@ -145,10 +145,10 @@ impl Recorder {
             probe.histogram.add(queued);
             if let Some(series) = probe.series {
                 let transmitter = network.transmitter(probe.direction);
-                let capacity_bytes = transmitter.rate.bytes_in(self.interval).as_f64();
                 let series = &mut self.port_series[series];
                 series.queue_bytes.push(queued);
-                series.utilisation.push((transmitter.sent - probe.sent_before).as_f64() / capacity_bytes);
+                let sent = transmitter.sent - probe.sent_before;
+                series.utilisation.push(PortSeries::utilisation_in(self.interval, sent, transmitter.rate));
                 probe.sent_before = transmitter.sent;
             }
         }

@@ -214,7 +214,9 @@ impl<'a> Measurements<'a> {
             self.samples.ports.iter().filter(|port| observed_ports.contains(&(port.switch, port.port)));
         observed
             .map(|port| {
-                let capacity_bytes = self.port_rate(port).bytes_in(self.sample_interval).as_f64().max(1.0);
+                let rate = self.port_rate(port);
+                let utilisation =
+                    |bytes| PortSeries::utilisation_in(self.sample_interval, Bytes::new(bytes), rate);
                 let topology = &self.experiment.topology;
                 let towards =
                     topology.peer(port.switch, port.port).map(|(_, end)| topology.node_name(end.node));
@@ -224,7 +226,7 @@ impl<'a> Measurements<'a> {
                     port: self.port_name(port),
                     towards: towards.unwrap_or_default().to_owned(),
                     queue_bytes: port.queue.clone(),
-                    utilisation: sent_per_interval.map(|bytes| bytes as f64 / capacity_bytes).collect(),
+                    utilisation: sent_per_interval.map(utilisation).collect(),
                 }
             })
             .collect()

@@ -72,6 +72,14 @@ pub struct PortSeries {
     pub utilisation: Vec<f64>,
 }
 
+impl PortSeries {
+    /// Returns the share of the capacity of a link of rate `rate` that `sent` bytes took in `interval`. May slightly exceed 1,
+    /// as a frame counts when its serialisation starts.
+    pub fn utilisation_in(interval: Time, sent: Bytes, rate: Bandwidth) -> f64 {
+        sent.as_f64() / rate.bytes_in(interval).as_f64().max(1.0)
+    }
+}
+
 /// One flow's sender over time.
 #[derive(Clone, Debug)]
 pub struct RateSeries {
