@@ -10,6 +10,7 @@ mod in_order;
 mod model;
 mod multipath;
 mod packets;
+mod papers;
 mod pauses;
 mod policy;
 mod policy_flood;
