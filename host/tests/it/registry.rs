@@ -4,7 +4,9 @@ use crate::expectations::expectations;
 use crate::variants::{all_schemes, all_variants};
 use weir_host::parameter::ParameterError;
 use weir_host::schemes::{Registry, SchemeError};
+use weir_host::{Host, HostConfig};
 use weir_testkit::conformance::{self, Expectations, SchemeRef};
+use weir_testkit::net::{BASE_RTT, RATE, addr};
 use weir_units::Time;
 
 /// Defines a test for each conformance function, which runs it with all schemes.
@@ -90,4 +92,9 @@ fn entries_of_deflected_messages_expire_by_default() {
     assert!(has_default_lifetime, "{deflections:?}");
     let dart = schemes.make("dart", &[("entry_lifetime", "off")]).unwrap();
     assert_eq!(dart.needs().deflection.and_then(|deflection| deflection.lifetime), None);
+    // A switch that forgets a message earlier than its host would reorder it.
+    let dart = schemes.make("dart", &[("entry_lifetime", "1us")]).unwrap();
+    let config = HostConfig::new(addr(0), RATE, BASE_RTT, dart);
+    let error = Host::new(config).unwrap_err().to_string();
+    assert!(error.starts_with("dart: entry_lifetime 1us is below "), "{error}");
 }

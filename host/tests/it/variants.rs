@@ -20,6 +20,8 @@ pub(crate) fn all_variants() -> Vec<(String, Arc<dyn SchemeConfig>)> {
         ("hpcc++", ("compute", "receiver")),
         ("hpcc++", ("queue", "sojourn")),
         ("hpcc++", ("queue", "weighted")),
+        ("hpcc", ("window", "off")),
+        ("fncc", ("window", "off")),
         ("dcqcn", ("variant", "simulator")),
         ("powertcp", ("variant", "simulator")),
         ("theta-powertcp", ("variant", "simulator")),
