@@ -502,6 +502,21 @@ mod tests {
     }
 
     #[test]
+    fn networks_without_a_link_between_them_are_one_plan() {
+        let tutorial = read_file(
+            r#"{"hosts": {"h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11"},
+                          "h2": {"ip": "10.0.1.2/24", "mac": "08:00:00:00:02:22"},
+                          "h3": {"ip": "10.0.3.3/24", "mac": "08:00:00:00:03:33"},
+                          "h4": {"ip": "10.0.3.4/24", "mac": "08:00:00:00:04:44"}},
+                "switches": {"s1": {"runtime_json": "p-runtime.json"}, "s2": {"runtime_json": "p-runtime.json"}},
+                "links": [["h1", "s1-p1"], ["h2", "s1-p2"], ["h3", "s2-p1"], ["h4", "s2-p2"]]}"#,
+            None,
+        );
+        let TutorialPlan { plan, has_runtime, .. } = tutorial.unwrap();
+        assert_eq!((plan.hosts.len(), plan.switches.len(), plan.links.len(), has_runtime), (4, 2, 4, true));
+    }
+
+    #[test]
     fn a_host_may_have_no_address() {
         let tutorial = read_file(
             r#"{"hosts": {"h1": {"ip": null, "mac": "08:00:00:00:01:11"},
