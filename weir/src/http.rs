@@ -316,16 +316,14 @@ pub(crate) mod tests {
         let (address, _server) = echo();
         for count in [MAX_CONNECTIONS / 2, 2 * MAX_CONNECTIONS] {
             let mut clients: Vec<_> = (0..count).map(|_| TcpStream::connect(address).unwrap()).collect();
-            let mut answer_times = Vec::new();
             for _ in 0..5 {
                 // The server has closed the connections of some clients, whose writes fail.
                 clients.iter_mut().for_each(|client| drop(client.write(b"G")));
                 let start = Instant::now();
                 assert!(send_request(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
-                answer_times.push(start.elapsed());
+                // A busy machine delays the threads. The limit for slow clients is longer.
+                assert!(start.elapsed() < REQUEST_TIMEOUT / 2, "{count}: {:?}", start.elapsed());
             }
-            // A busy machine delays some answers; behind slow clients, all would take the time limit of a request.
-            assert!(answer_times.iter().any(|time| *time < REQUEST_TIMEOUT / 2), "{count}: {answer_times:?}");
         }
     }
 
