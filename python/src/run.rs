@@ -173,13 +173,14 @@ pub(crate) fn run(
         let (of_schemes, mut others): (Vec<_>, Vec<_>) = overrides
             .into_iter()
             .partition(|text| text.starts_with("schemes=") || text.starts_with("schemes."));
-        let list = scheme_list(py, &schemes, || read(&of_schemes))?;
+        let list = scheme_list(py, &schemes, &labels, || read(&of_schemes))?;
         others.push(format!("schemes={list}"));
         read(&others)?
     };
     let run_dir = dir.as_deref().map(RunDir::at).transpose().map_err(|error| run_error(py, error.into()))?;
     warn(py, &experiment.warnings())?;
-    let is_python = |scheme: &Scheme| !Registry::builtin().names().any(|name| name == scheme.config.name());
+    let builtin = Registry::builtin();
+    let is_python = |scheme: &Scheme| builtin.names().all(|name| name != scheme.config.name());
     let uses_python = experiment.schemes.iter().any(is_python);
     let jobs = if uses_python { 1 } else { jobs.unwrap_or_else(cores) };
     let callback = ProgressCallback { progress, failure, raised: None, last_call: Instant::now() };
@@ -206,17 +207,18 @@ impl Choice {
     }
 }
 
-/// Returns the value of the key `schemes` for these choices, of which labels are those of the experiment that `read` returns.
+/// Returns the value of the key `schemes` for these choices. `labels` are those among them, of schemes of the experiment that
+/// `read` returns.
 fn scheme_list(
     py: Python<'_>,
     choices: &[Choice],
+    labels: &[String],
     read: impl Fn() -> PyResult<Experiment>,
 ) -> PyResult<String> {
-    let labels: Vec<String> = choices.iter().filter_map(Choice::label).collect();
     let mut known = Vec::new();
     if !labels.is_empty() {
         let mut experiment = read()?;
-        experiment.retain_schemes(&labels).map_err(|error| experiment_error(py, error))?;
+        experiment.retain_schemes(labels).map_err(|error| experiment_error(py, error))?;
         known = experiment.spec.schemes;
     }
     let entries = choices.iter().map(|choice| match choice {
@@ -303,7 +305,7 @@ impl ProgressCallback {
 
     /// Returns the exception that ended the run.
     fn raised(&mut self) -> Option<PyErr> {
-        self.raised.take().or_else(|| self.failure.take())
+        self.raised.take().or_else(|| self.failure.error())
     }
 }
 

@@ -16,7 +16,7 @@ import json
 import operator
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from . import _weir
@@ -175,14 +175,14 @@ def _named(value: Any, chosen: list[type[Scheme]]) -> Any:
     return value
 
 
-def _choices(schemes: Any, chosen: list[type[Scheme]]) -> list[str | tuple[str]]:
+def _choices(schemes: Any, chosen: list[type[Scheme]]) -> Sequence[str | tuple[str]]:
     """Returns labels as they are, and other schemes as entries of the key ``schemes``, in tuples."""
     if schemes is None or isinstance(schemes, str):
-        return list(_labels(schemes))
+        return _labels(schemes)
     if isinstance(schemes, type | Mapping):
         schemes = [schemes]
-    if not isinstance(schemes, Iterable):
-        return list(_labels(schemes))
+    elif not isinstance(schemes, Iterable):
+        return _labels(schemes)
     choices: list[str | tuple[str]] = []
     for scheme in schemes:
         entry = _named(scheme, chosen)
@@ -195,7 +195,7 @@ def _choices(schemes: Any, chosen: list[type[Scheme]]) -> list[str | tuple[str]]
                 "schemes: expected labels, classes derived from weir.Scheme, or entries such as"
                 f' {{"scheme": "hpcc", "label": "x"}}, found {scheme!r}'
             )
-    return choices or list(_labels([]))
+    return choices or _labels([])
 
 
 def _labels(schemes: Iterable[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -216,7 +216,7 @@ def run(
     classes: tuple[list[type], list[type]],
     overrides: list[str],
     seed: int | None,
-    schemes: list[str | tuple[str]],
+    schemes: Sequence[str | tuple[str]],
     jobs: int | None,
     dir: str | PathLike[str] | None,
     progress: Callable[[str, float], Any] | None,

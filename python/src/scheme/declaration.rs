@@ -1,4 +1,4 @@
-//! What a class declares: its name, parameters, and the methods that it has.
+//! What a class declares.
 
 use super::value::Value;
 use crate::errors::input_error;
@@ -12,30 +12,6 @@ use weir_host::parameter::ParameterInfo;
 use weir_host::scheme::{BUILTIN_GAUGES, SchemeConfig};
 use weir_host::schemes::Registry;
 
-/// Which of its optional methods a class defines. The others are not called.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Handlers {
-    pub(super) loss: bool,
-    pub(super) cnp: bool,
-    pub(super) rate: bool,
-    pub(super) timer: bool,
-    pub(super) resume: bool,
-}
-
-impl Handlers {
-    fn read(class: &Bound<'_, PyAny>) -> PyResult<Handlers> {
-        let base = class.py().import("weir")?.getattr("Scheme")?;
-        let is_defined = |name: &str| PyResult::Ok(!class.getattr(name)?.is(&base.getattr(name)?));
-        Ok(Handlers {
-            loss: is_defined("on_loss")?,
-            cnp: is_defined("on_cnp")?,
-            rate: is_defined("on_rate")?,
-            timer: is_defined("on_timer")?,
-            resume: is_defined("resume")?,
-        })
-    }
-}
-
 /// What a class declares.
 #[derive(Debug)]
 pub(super) struct Declaration {
@@ -47,7 +23,6 @@ pub(super) struct Declaration {
     pub(super) parameters: Vec<ParameterDeclaration>,
     pub(super) gauges: Vec<&'static str>,
     pub(super) record_fields: &'static [&'static str],
-    pub(super) handlers: Handlers,
 }
 
 #[derive(Debug)]
@@ -122,9 +97,7 @@ impl Declaration {
             like,
             parameters,
             gauges,
-            // Leaked once for each list of names.
             record_fields: fields_of(&record_fields),
-            handlers: Handlers::read(class)?,
         })
     }
 }

@@ -15,10 +15,11 @@ use weir_host::scheme::{
 use weir_host::telemetry::TelemetryCounters;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The methods of an instance that are called once a flow or more often.
+/// An instance of the class.
 #[derive(Debug)]
 struct Instance {
     object: Py<PyAny>,
+    /// Its method, looked up once: it is called for each ACK.
     on_ack: Py<PyAny>,
 }
 
@@ -75,16 +76,30 @@ impl PythonSender {
     }
 
     /// Calls a method and applies its decision. Once a method has failed, nothing is called any more.
-    fn call<A: for<'py> IntoPyObject<'py>>(&mut self, method: &str, now: Time, argument: A) -> Decision {
-        if self.failure.is_set() {
-            return self.decision;
+    fn call(
+        &mut self,
+        method: &str,
+        now: Time,
+        invoke: impl for<'py> FnOnce(Python<'py>, &Instance) -> PyResult<Bound<'py, PyAny>>,
+    ) -> Decision {
+        if !self.failure.is_set() {
+            Python::attach(|py| {
+                let Some(instance) = &self.instance else { return };
+                let result = invoke(py, instance);
+                self.apply(py, method, Some(now), result);
+            });
         }
-        Python::attach(|py| {
-            let Some(instance) = &self.instance else { return };
-            let result = instance.object.bind(py).call_method1(method, (argument,));
-            self.apply(py, method, Some(now), result);
-        });
         self.decision
+    }
+
+    /// Calls a method of events that are rarer than ACKs.
+    fn call_method<A: for<'py> IntoPyObject<'py>>(
+        &mut self,
+        method: &str,
+        now: Time,
+        argument: A,
+    ) -> Decision {
+        self.call(method, now, |py, instance| instance.object.bind(py).call_method1(method, (argument,)))
     }
 
     /// Applies the decision that a method returned, or keeps its exception.
@@ -154,49 +169,28 @@ impl PythonSender {
 
 impl Sender for PythonSender {
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
-        if self.failure.is_set() {
-            return self.decision;
-        }
-        let event = Ack::new(ack, &self.record, self.declaration.record_fields.len());
-        Python::attach(|py| {
-            let Some(instance) = &self.instance else { return };
-            let result = instance.on_ack.bind(py).call1((event,));
-            self.apply(py, "on_ack", Some(ack.now), result);
-        });
-        self.decision
+        let (record, fields) = (self.record, self.declaration.record_fields.len());
+        self.call("on_ack", ack.now, |py, instance| {
+            instance.on_ack.bind(py).call1((Ack::new(ack, &record, fields),))
+        })
     }
     fn on_loss(&mut self, loss: &LossEvent) -> Decision {
-        match self.declaration.handlers.loss {
-            true => self.call("on_loss", loss.now, Loss::from(loss)),
-            false => self.decision,
-        }
+        self.call_method("on_loss", loss.now, Loss::from(loss))
     }
     fn on_cnp(&mut self, now: Time) -> Decision {
-        match self.declaration.handlers.cnp {
-            true => self.call("on_cnp", now, now.as_secs_f64()),
-            false => self.decision,
-        }
+        self.call_method("on_cnp", now, now.as_secs_f64())
     }
     fn on_rate(&mut self, rate: &RateEvent) -> Decision {
-        match self.declaration.handlers.rate {
-            true => self.call("on_rate", rate.now, RateNotice::from(rate)),
-            false => self.decision,
-        }
+        self.call_method("on_rate", rate.now, RateNotice::from(rate))
     }
     fn on_timer(&mut self, now: Time) -> Decision {
         self.decision.timer = None;
-        match self.declaration.handlers.timer {
-            true => self.call("on_timer", now, now.as_secs_f64()),
-            false => self.decision,
-        }
+        self.call_method("on_timer", now, now.as_secs_f64())
     }
     fn resume(&mut self, now: Time, from: &SendingRate) -> Decision {
         let rate = Bandwidth::from_bps_f64(from.rate).clamp(Bandwidth::from_bps(1), self.nic_rate);
         self.decision = Decision { window: Bytes::new((from.window as u64).max(1)), rate, timer: None };
-        match self.declaration.handlers.resume {
-            true => self.call("resume", now, from.rate),
-            false => self.decision,
-        }
+        self.call_method("resume", now, from.rate)
     }
     fn decision(&self) -> Decision {
         self.decision
