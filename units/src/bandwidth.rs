@@ -87,6 +87,12 @@ impl Bandwidth {
         }
     }
 
+    /// Returns when the last bit of `bytes` is sent that are ready at `now`, by a transmitter that is free at `free_at`.
+    #[inline]
+    pub fn end_of_tx(self, free_at: Time, now: Time, bytes: Bytes) -> Time {
+        free_at.max(now) + self.tx_time(bytes)
+    }
+
     /// Returns the number of whole bytes sent in `time`.
     pub fn bytes_in(self, time: Time) -> Bytes {
         let bits = u128::from(self.0) * u128::from(time.as_ps()) / u128::from(PS_PER_SECOND);

@@ -299,7 +299,7 @@ impl Transmitter {
     /// arrives.
     #[inline]
     fn serialize(&mut self, now: Time, length: Bytes) -> Time {
-        self.free_at = self.free_at.max(now) + self.rate.tx_time(length);
+        self.free_at = self.rate.end_of_tx(self.free_at, now, length);
         self.free_at + self.delay
     }
 

@@ -177,7 +177,7 @@ impl<R: RandomBits> LinkChannel<R> {
         if backlog + len > link.queue {
             return Err(LinkDrop::QueueFull);
         }
-        self.free_at = self.free_at.max(now) + rate.tx_time(len);
+        self.free_at = rate.end_of_tx(self.free_at, now, len);
         Ok(self.free_at)
     }
 
